@@ -1,0 +1,74 @@
+/*
+ * call.c
+ *		The door from a public function to its privileged twin.
+ *
+ * A public function that needs more than its caller's rights (catalog rows, tables in schemas where the caller may not create) is declared in C with the symbol
+ * scd2_call_internal. It calls the function of the same name and argument types in schema scd2_internal, with one argument more in front: the oid of the
+ * role that called. That function is SECURITY DEFINER with a pinned search_path, so the call manager switches to the extension's owner for it; nobody else has
+ * EXECUTE on it or USAGE on its schema, and so the role cannot be forged. (A SECURITY DEFINER function alone cannot learn who called it: current_user is its owner,
+ * session_user may be somebody else.)
+ *
+ * The twin checks what the role may do.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "pg_scd2.h"
+
+PG_FUNCTION_INFO_V1(scd2_call_internal);
+
+/* Finds the twin of a public function: same name, same arguments after a leading oid. */
+static Oid
+find_twin(Oid public_oid)
+{
+	HeapTuple	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(public_oid));
+	Form_pg_proc proc;
+	Oid			types[FUNC_MAX_ARGS];
+	Oid			twin;
+
+	if (!HeapTupleIsValid(tup))
+		elog(ERROR, "cache lookup failed for function %u", public_oid);
+	proc = (Form_pg_proc) GETSTRUCT(tup);
+	types[0] = OIDOID;
+	memcpy(types + 1, proc->proargtypes.values, proc->pronargs * sizeof(Oid));
+	twin = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						   CStringGetDatum(NameStr(proc->proname)),
+						   PointerGetDatum(buildoidvector(types, proc->pronargs + 1)),
+						   ObjectIdGetDatum(get_namespace_oid(SCD2_INTERNAL, false)));
+	if (!OidIsValid(twin))
+		elog(ERROR, "no internal function for \"%s\"", NameStr(proc->proname));
+	ReleaseSysCache(tup);
+	return twin;
+}
+
+Datum
+scd2_call_internal(PG_FUNCTION_ARGS)
+{
+	FmgrInfo   *twin = fcinfo->flinfo->fn_extra;
+	LOCAL_FCINFO(inner, FUNC_MAX_ARGS);
+	Datum		result;
+
+	if (twin == NULL)
+	{
+		twin = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(FmgrInfo));
+		fmgr_info_cxt(find_twin(fcinfo->flinfo->fn_oid), twin,
+					  fcinfo->flinfo->fn_mcxt);
+		fcinfo->flinfo->fn_extra = twin;
+	}
+
+	InitFunctionCallInfoData(*inner, twin, fcinfo->nargs + 1,
+							 fcinfo->fncollation, NULL, fcinfo->resultinfo);
+	inner->args[0].value = ObjectIdGetDatum(GetUserId());
+	inner->args[0].isnull = false;
+	memcpy(&inner->args[1], fcinfo->args, fcinfo->nargs * sizeof(NullableDatum));
+	result = FunctionCallInvoke(inner);
+	fcinfo->isnull = inner->isnull;
+	return result;
+}

@@ -1,0 +1,39 @@
+/*
+ * identity.c
+ *		Running code that a user wrote with that user's rights.
+ *
+ * A worker is a superuser process. Whatever the owner of a table wrote (expressions, triggers, checks, index expressions, casts, operators of his types)
+ * runs as that owner, in a security-restricted operation (no SET ROLE back, no temporary objects, no deferred triggers, no LISTEN), and with search_path pinned to
+ * pg_catalog, so that an unqualified name means what it meant when it was checked.
+ *
+ * After an error nothing has to be undone by hand: ending the (sub)transaction restores user, security context and settings.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "identity.h"
+
+/*
+ * Becomes "role" until scd2_become_self_again(). "before" is filled in, owned by the caller. May be nested.
+ */
+void
+scd2_become(Oid role, Scd2Identity *before)
+{
+	GetUserIdAndSecContext(&before->userid, &before->sec_context);
+	before->guc_nestlevel = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	SetUserIdAndSecContext(role,
+						   before->sec_context | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
+}
+
+void
+scd2_become_self_again(const Scd2Identity *before)
+{
+	AtEOXact_GUC(false, before->guc_nestlevel);
+	SetUserIdAndSecContext(before->userid, before->sec_context);
+}

@@ -1,0 +1,18 @@
+/*
+ * identity.h
+ *		Running code that a user wrote with that user's rights.
+ */
+#ifndef SCD2_IDENTITY_H
+#define SCD2_IDENTITY_H
+
+typedef struct Scd2Identity
+{
+	Oid			userid;
+	int			sec_context;
+	int			guc_nestlevel;
+} Scd2Identity;
+
+extern void scd2_become(Oid role, Scd2Identity *before);
+extern void scd2_become_self_again(const Scd2Identity *before);
+
+#endif							/* SCD2_IDENTITY_H */

@@ -1,0 +1,109 @@
+/*
+ * pg_scd2.c
+ *		Module load: settings, shared memory, the launcher.
+ *
+ * The library works in two ways. Preloaded (shared_preload_libraries) it has shared memory and a launcher, and every session tells the capture worker
+ * when it commits. Loaded by a session alone (CREATE EXTENSION on a server that was not restarted yet), its functions answer with the setting that is missing.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "utils/guc.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "worker/hooks.h"
+#include "worker/shmem.h"
+#include "worker/worker.h"
+
+PG_MODULE_MAGIC;
+
+int			scd2_naptime = 1000;
+char	   *scd2_feed_retention = NULL;
+int			scd2_decoding_work_mem = 512 * 1024;
+int			scd2_batch_changes = 100000;
+int			scd2_max_apply_workers = 2;
+int			scd2_lock_timeout = 5000;
+int			scd2_max_slot_lag = -1;
+int			scd2_reader_timeout = 0;
+bool		scd2_enable_change_feed_on_create = false;
+bool		scd2_enabled = true;
+bool		scd2_allow_target_writes = false;
+
+void		_PG_init(void);
+
+static void
+define_integer(const char *name, const char *what, const char *more, int *var,
+			   int boot, int min, int max, GucContext context, int flags)
+{
+	DefineCustomIntVariable(name, what, more, var, boot, min, max, context,
+							flags, NULL, NULL, NULL);
+}
+
+static void
+define_boolean(const char *name, const char *what, const char *more, bool *var,
+			   bool boot, GucContext context)
+{
+	DefineCustomBoolVariable(name, what, more, var, boot, context, 0,
+							 NULL, NULL, NULL);
+}
+
+static void
+define_settings(void)
+{
+	define_integer("pg_scd2.naptime", "Longest wait of a worker before it looks for work.",
+				   "Commits wake the workers; this is the fallback.",
+				   &scd2_naptime, 1000, 10, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS);
+	define_integer("pg_scd2.decoding_work_mem", "Memory for decoding before it spills to disk.", NULL,
+				   &scd2_decoding_work_mem, 512 * 1024, 64, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB);
+	define_integer("pg_scd2.batch_changes", "A capture batch ends at the first commit after so many changes.", NULL,
+				   &scd2_batch_changes, 100000, 1, INT_MAX, PGC_SIGHUP, 0);
+	define_integer("pg_scd2.max_apply_workers", "Apply workers of each database.",
+				   "First copies use at most all but one.",
+				   &scd2_max_apply_workers, 2, 1, SCD2_MAX_APPLY, PGC_SIGHUP, 0);
+	define_integer("pg_scd2.lock_timeout", "How long in total a lock on a user's table is tried for.",
+				   "It is tried briefly, again and again, so that nobody queues behind us.",
+				   &scd2_lock_timeout, 5000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS);
+	define_integer("pg_scd2.max_slot_lag", "WAL that the slot may hold back before it is given up, which is a declared gap; -1: no limit.", NULL,
+				   &scd2_max_slot_lag, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB);
+	define_integer("pg_scd2.reader_timeout", "Time after which an unread reader is dropped; 0: never.", NULL,
+				   &scd2_reader_timeout, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
+	DefineCustomStringVariable("pg_scd2.feed_retention", "How long the rows of a feed are kept, an interval.", NULL,
+							   &scd2_feed_retention, "7 days", PGC_SIGHUP, 0, NULL, NULL, NULL);
+	define_boolean("pg_scd2.enable_change_feed_on_create", "Enables the change feed of every table created from now on.", NULL,
+				   &scd2_enable_change_feed_on_create, false, PGC_USERSET);
+	define_boolean("pg_scd2.enabled", "Whether workers run; off: none anywhere, slots stay.", NULL,
+				   &scd2_enabled, true, PGC_SIGHUP);
+	define_boolean("pg_scd2.allow_target_writes", "Lets the owner of a target or feed write into it.",
+				   "A target that was written by hand no longer holds what its sources say.",
+				   &scd2_allow_target_writes, false, PGC_USERSET);
+	MarkGUCPrefixReserved("pg_scd2");
+}
+
+static void
+register_launcher(void)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 5;
+	strlcpy(worker.bgw_library_name, "pg_scd2", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "scd2_launcher_main", BGW_MAXLEN);
+	strlcpy(worker.bgw_name, "pg_scd2 launcher", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "pg_scd2 launcher", BGW_MAXLEN);
+	RegisterBackgroundWorker(&worker);
+}
+
+void
+_PG_init(void)
+{
+	define_settings();
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	scd2_shmem_init();
+	scd2_hooks_init();
+	register_launcher();
+}

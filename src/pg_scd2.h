@@ -1,0 +1,26 @@
+/*
+ * pg_scd2.h
+ *		Settings, and what every part needs to know of the extension.
+ */
+#ifndef PG_SCD2_H
+#define PG_SCD2_H
+
+#define SCD2_EXTENSION		"pg_scd2"
+#define SCD2_SCHEMA			"scd2"
+#define SCD2_INTERNAL		"scd2_internal"
+#define SCD2_PLUGIN			"pg_scd2"
+
+/* Settings, each described where it is defined (pg_scd2.c). */
+extern int	scd2_naptime;			/* ms */
+extern char *scd2_feed_retention;	/* an interval as text */
+extern int	scd2_decoding_work_mem; /* kB */
+extern int	scd2_batch_changes;
+extern int	scd2_max_apply_workers;
+extern int	scd2_lock_timeout;		/* ms */
+extern int	scd2_max_slot_lag;		/* MB, -1: none */
+extern int	scd2_reader_timeout;	/* s, 0: never */
+extern bool scd2_enable_change_feed_on_create;
+extern bool scd2_enabled;
+extern bool scd2_allow_target_writes;
+
+#endif							/* PG_SCD2_H */

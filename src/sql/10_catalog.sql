@@ -1,0 +1,145 @@
+-- 10_catalog.sql: what the extension remembers.
+--
+-- Two kinds of table, so that nobody waits for anybody: a *definition* (feed, flow) is written by the user's transaction, a *state*
+-- (position, feed_state, flow_state, batch) by the workers alone. A definition takes effect when the capture worker meets
+-- its control record in the log, in commit order, and writes the state row in the transaction that captures that place.
+--
+-- Relations are named by schema and name (a restore into a new database finds them again); oids beside them are a cache that is right within this database.
+-- Rows of user tables are only ever named by key. Every table has a primary key, so that FOR ALL TABLES publications do not stop our updates.
+
+-- Where capture stands. One row, written by the capture worker alone, by TID.
+CREATE TABLE scd2_internal.position (
+    singleton         boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    version           bigint NOT NULL DEFAULT 0,        -- last version given out
+    commit_timestamp  timestamptz,                      -- of the last version or control record: the monotone clock
+    captured_lsn      pg_lsn,                           -- end of the last transaction captured; NULL until the slot exists
+    database          oid NOT NULL,                     -- a copy of the database has another,
+    system_identifier bigint NOT NULL,                  -- a copy of the cluster too or not,
+    timeline          integer NOT NULL,                 -- a promoted standby another timeline
+    slot              name NOT NULL                     -- with a random part: never a stranger's
+);
+
+-- Whether this database's workers run: scd2.stop(), scd2.start(). No row: they do.
+CREATE TABLE scd2_internal.switch (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    stopped   boolean NOT NULL
+);
+
+-- Things that must reach the capture worker at their place in the log. Decoded by our plugin, processed in commit order, then deleted by the worker.
+CREATE TABLE scd2_internal.control (
+    control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap')),
+    feed_id      integer,
+    flow_id      integer,
+    source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too)
+    feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
+    detail       text                                   -- gap: why
+);
+
+-- A feed, as its owner defined it.
+CREATE TABLE scd2_internal.feed (
+    feed_id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source_schema    name NOT NULL,
+    source_name      name NOT NULL,
+    feed_schema      name NOT NULL,
+    feed_name        name NOT NULL,
+    source_relid     oid NOT NULL,
+    feed_relid       oid NOT NULL,
+    except_columns   name[] NOT NULL DEFAULT '{}',
+    retention        interval,                          -- NULL: pg_scd2.feed_retention
+    found_identity   "char" NOT NULL,                   -- replica identity to give back: d, n, f or i
+    found_index      name,                              -- with i: the index
+    disabled         boolean NOT NULL DEFAULT false,    -- by disable_change_feed; its relation may still be read
+    created_at       timestamptz NOT NULL DEFAULT now()
+);
+CREATE UNIQUE INDEX feed_one_per_source ON scd2_internal.feed (source_relid) WHERE NOT disabled;
+CREATE UNIQUE INDEX feed_one_per_relation ON scd2_internal.feed (feed_relid) WHERE NOT disabled;
+
+-- What capture makes of it. A row exists from the place of "enable feed" in the log until that of "disable feed": the rows with state 'running' are the set
+-- of captured tables as of the position.
+CREATE TABLE scd2_internal.feed_state (
+    feed_id          integer PRIMARY KEY,
+    source_relid     oid NOT NULL,
+    feed_relid       oid NOT NULL,
+    state            text NOT NULL CHECK (state IN ('running', 'failed')),
+    enabled_version  bigint NOT NULL,                   -- the version before the first that can be in the feed
+    enabled_at       timestamptz NOT NULL,
+    earliest_version bigint NOT NULL,                   -- lowest legal start: enabled_version, or more after retention
+    gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
+    error            text,
+    error_at         timestamptz
+);
+
+-- A flow, as its owner defined it. Its owner is the target's.
+CREATE TABLE scd2_internal.flow (
+    flow_id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name             name NOT NULL UNIQUE,
+    kind             text NOT NULL CHECK (kind IN ('auto_cdc', 'snapshot', 'append')),
+    target_schema    name NOT NULL,
+    target_name      name NOT NULL,
+    target_relid     oid NOT NULL,
+    source_schema    name NOT NULL,                     -- the table, also where the flow reads its feed
+    source_name      name NOT NULL,
+    source_relid     oid NOT NULL,
+    feed_id          integer REFERENCES scd2_internal.feed,     -- NULL: not over a feed
+    scd_type         integer NOT NULL CHECK (scd_type IN (1, 2)),
+    keys             name[] NOT NULL,
+    columns          name[] NOT NULL,                   -- selected, in the target's order, keys included
+    tracked          name[] NOT NULL,                   -- subset of columns: a difference opens a version
+    start_column     name NOT NULL DEFAULT '__start_at',
+    end_column       name NOT NULL DEFAULT '__end_at',
+    current_column   name,
+    initial_start    text,                              -- expression; NULL: the flow's beginning
+    starting_version bigint,                            -- NULL: the flow's own commit
+    once             boolean NOT NULL DEFAULT false,
+    refresh_interval interval NOT NULL DEFAULT '0',
+    options          jsonb NOT NULL DEFAULT '{}',       -- the arguments as given, for describing and for kinds to come
+    settings         text[] NOT NULL DEFAULT '{}',      -- 'TimeZone=…', 'DateStyle=…', 'IntervalStyle=…' at creation
+    definition       integer NOT NULL DEFAULT 1,        -- grows with each change: cached plans are of one definition
+    paused           boolean NOT NULL DEFAULT false,
+    created_at       timestamptz NOT NULL DEFAULT now()
+);
+
+-- What the workers make of it. The row comes with the control record; its beginning never changes afterwards.
+CREATE TABLE scd2_internal.flow_state (
+    flow_id             integer PRIMARY KEY REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    phase               text NOT NULL CHECK (phase IN ('copy', 'apply', 'failed', 'done')),
+    begin_version       bigint NOT NULL,                -- the target holds the source as of this version at first,
+    begin_timestamp     timestamptz NOT NULL,           -- valid since this time (or initial_start)
+    watermark_version   bigint NOT NULL,
+    watermark_timestamp timestamptz NOT NULL,
+    failed_phase        text,                           -- 'copy' or 'apply': where resume_flow goes on
+    failures            integer NOT NULL DEFAULT 0,     -- in a row
+    retry_at            timestamptz,                    -- not before
+    last_error          text,
+    last_error_at       timestamptz,
+    events              bigint NOT NULL DEFAULT 0,
+    applied             bigint NOT NULL DEFAULT 0,
+    duplicates          bigint NOT NULL DEFAULT 0,
+    out_of_order        bigint NOT NULL DEFAULT 0,
+    too_late            bigint NOT NULL DEFAULT 0,
+    conflicts           bigint NOT NULL DEFAULT 0,
+    rejected            bigint NOT NULL DEFAULT 0,
+    skipped             bigint NOT NULL DEFAULT 0,
+    rows_inserted       bigint NOT NULL DEFAULT 0,
+    rows_updated        bigint NOT NULL DEFAULT 0,
+    rows_deleted        bigint NOT NULL DEFAULT 0,
+    batches             bigint NOT NULL DEFAULT 0,
+    last_batch          timestamptz,
+    finished_at         timestamptz
+) WITH (fillfactor = 50);
+
+-- The last batches of each flow, a ring: slot = batches % 100.
+CREATE TABLE scd2_internal.batch (
+    flow_id       integer REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    slot          integer,
+    started       timestamptz NOT NULL,
+    duration      interval NOT NULL,
+    first_version bigint NOT NULL,
+    last_version  bigint NOT NULL,
+    events        bigint NOT NULL,
+    rows_inserted bigint NOT NULL,
+    rows_updated  bigint NOT NULL,
+    rows_deleted  bigint NOT NULL,
+    PRIMARY KEY (flow_id, slot)
+) WITH (fillfactor = 50);

@@ -1,0 +1,72 @@
+/*
+ * shmem.h
+ *		What the workers and the sessions of a server share.
+ */
+#ifndef SCD2_WORKER_SHMEM_H
+#define SCD2_WORKER_SHMEM_H
+
+#include "access/xlogdefs.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/latch.h"
+#include "utils/timestamp.h"
+
+#define SCD2_MAX_DATABASES	64
+#define SCD2_MAX_APPLY		16
+#define SCD2_ERROR_LEN		256
+
+/* What a worker is at. "command that leaves it" is given by scd2.capture and scd2.diagnose(). */
+typedef enum Scd2CaptureState
+{
+	SCD2_CAPTURE_OFF,			/* no worker */
+	SCD2_CAPTURE_STARTING,		/* connected, not decoding yet */
+	SCD2_CAPTURE_CREATING_SLOT, /* waits for running transactions to end */
+	SCD2_CAPTURE_RUNNING,
+	SCD2_CAPTURE_FAILED,		/* the last worker ended with an error; retried after a while */
+	SCD2_CAPTURE_STOPPED		/* scd2.stop() */
+} Scd2CaptureState;
+
+/* One database that has the extension. Fields without another word are guarded by Scd2Shmem.lock. */
+typedef struct Scd2Database
+{
+	Oid			dboid;			/* InvalidOid: the entry is free */
+	bool		wanted;			/* the launcher keeps workers running */
+	int			napply;			/* apply workers wanted */
+	Scd2CaptureState state;
+	pid_t		capture_pid;	/* 0: none */
+	Latch	   *capture_latch;
+	pid_t		apply_pid[SCD2_MAX_APPLY];
+	Latch	   *apply_latch[SCD2_MAX_APPLY];
+	int			failures;		/* of the capture worker, in a row */
+	TimestampTz retry_at;		/* launcher: not before */
+	char		error[SCD2_ERROR_LEN];
+
+	/* Without the lock. */
+	pg_atomic_uint64 wake_lsn;	/* capture flushes up to here: the highest commit that woke it */
+	pg_atomic_uint64 captured_lsn;	/* every commit before it is in the feeds, committed; 0: not known */
+	pg_atomic_uint64 version;	/* last version in the feeds */
+	pg_atomic_uint64 spilled;	/* bytes the decoder wrote to disk */
+	ConditionVariable progress; /* capture or a flow went on */
+} Scd2Database;
+
+extern void scd2_shmem_init(void);	/* from _PG_init, with the library preloaded */
+extern bool scd2_shmem_available(void);
+
+/* This process's database; NULL if the library is not preloaded or no worker knows the database. Cheap: may be asked at each commit. */
+extern Scd2Database *scd2_my_database(void);
+
+/* The latest version of a feed of this database, -1 if not known (then: any up to the position's version). */
+extern int64 scd2_feed_latest(int feed_id);
+extern void scd2_feed_set_latest(int feed_id, int64 version);
+extern void scd2_feed_forget(int feed_id);
+
+/* Wakes. None of them fails or waits. */
+extern void scd2_wake_capture(XLogRecPtr upto);
+extern void scd2_wake_apply(void);
+extern void scd2_wake_launcher(void);
+extern void scd2_progress(void);	/* tells those who wait in sync() */
+
+/* Makes or finds the entry of a database and has the launcher start its workers. */
+extern void scd2_want_workers(Oid dboid);
+
+#endif							/* SCD2_WORKER_SHMEM_H */

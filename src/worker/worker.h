@@ -1,0 +1,39 @@
+/*
+ * worker.h
+ *		What capture and apply workers have in common.
+ */
+#ifndef SCD2_WORKER_WORKER_H
+#define SCD2_WORKER_WORKER_H
+
+#include "worker/shmem.h"
+
+/* Who a worker is: travels in bgw_extra. */
+typedef struct Scd2WorkerArg
+{
+	Oid			dboid;
+	int			apply_slot;		/* -1: capture */
+} Scd2WorkerArg;
+
+/*
+ * First call of a worker's main: signals, connection as the bootstrap superuser, fixed settings (search_path, time zone, timeouts …), registration in shared
+ * memory, removal from it at exit. Returns the database's entry. A worker of a database without the extension, or stopped, or one that finds
+ * another in its place, does not return: the process ends quietly.
+ */
+extern Scd2Database *scd2_worker_begin(Scd2WorkerArg *arg);
+
+/*
+ * One turn of a worker's loop: waits for its latch at most "ms" (-1: no limit), reloads settings, ends the process when told to.
+ */
+extern void scd2_worker_wait(long ms);
+
+/* Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no longer. Reset at transaction end by the caller. */
+extern void scd2_mark_writes(bool mark);
+
+/* True in capture and apply workers: their writes pass the guard triggers on feeds and targets. */
+extern bool scd2_in_worker;
+
+PGDLLEXPORT void scd2_launcher_main(Datum arg);
+PGDLLEXPORT void scd2_capture_main(Datum arg);
+PGDLLEXPORT void scd2_apply_main(Datum arg);
+
+#endif							/* SCD2_WORKER_WORKER_H */
