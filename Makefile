@@ -1,20 +1,63 @@
-# pg_scd2: build, install, try and test. See README.md for what each target does.
+# pg_scd2: build, install, try and test.
+#
+#   make, make install     for the server of PG_CONFIG (default: pg_config)
+#   make demo              the story of a customers table on a throwaway server
+#   make check             every test on throwaway servers; SUITES="regress tap" and TESTS="names" choose among them
+#   make installcheck      the regression tests on a running server that has the extension installed and preloaded
+#   make bench             the measurements of the README
+#   make matrix            build and test on PostgreSQL 17 and 18, in chroots made by debootstrap (root)
+#   make lint, make format layout and checks of the sources
+#
+# demo, check and bench install nothing into the system: they work on a private copy of the server's files in tmp_check.
 
 EXTENSION    = pg_scd2
 EXTVERSION   = 0.1.0
 MODULE_big   = pg_scd2
 OBJS         = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 DATA_built   = pg_scd2--$(EXTVERSION).sql
-EXTRA_CLEAN  = pg_scd2--$(EXTVERSION).sql
 PGFILEDESC   = "pg_scd2 - change data feed and slowly changing dimensions"
 
-PG_CPPFLAGS  = -I$(srcdir)/src
+PG_CPPFLAGS  = -I$(srcdir)/src $(if $(ASSERTS),-DUSE_ASSERT_CHECKING)
 PG_CFLAGS    = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
 
+# A script named "setup" comes first.
+REGRESS      = $(sort $(filter setup,$(all_regress))) $(filter-out setup,$(all_regress))
+all_regress  = $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+REGRESS_OPTS = $(if $(filter setup,$(all_regress)),,--load-extension=pg_scd2)
+EXTRA_CLEAN  = tmp_check
+
 PG_CONFIG   ?= pg_config
+export PG_CONFIG
+
+# Scripts that need no server to be there yet, hence not PGXS.
+SCRIPTED     = check demo bench matrix lint format
+ifneq (,$(filter $(SCRIPTED),$(MAKECMDGOALS)))
+
+.PHONY: $(MAKECMDGOALS)
+check: export SUITES := $(SUITES)
+check: export TESTS := $(TESTS)
+check demo bench matrix:
+	@test/$@$(if $(wildcard test/$@/.),/run)
+lint format:
+	@test/$@
+ifneq (,$(filter-out $(SCRIPTED),$(MAKECMDGOALS)))
+$(filter-out $(SCRIPTED),$(MAKECMDGOALS)):
+	@$(MAKE) $@
+endif
+
+else
+
 PGXS        := $(shell $(PG_CONFIG) --pgxs)
+ifeq (,$(PGXS))
+$(error $(PG_CONFIG) did not answer: install the server's development files, or give PG_CONFIG=/path/to/pg_config)
+endif
 include $(PGXS)
 
 # The install script is kept in parts, one per concern, in the order of their numbers.
 pg_scd2--$(EXTVERSION).sql: $(sort $(wildcard src/sql/*.sql))
 	cat $^ > $@
+
+# Headers are few and everybody's.
+$(OBJS): $(wildcard src/*.h src/*/*.h)
+
+endif

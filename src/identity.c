@@ -28,7 +28,7 @@ scd2_become(Oid role, Scd2Identity *before)
 							 GUC_ACTION_SAVE, true, 0, false);
 	SetUserIdAndSecContext(role,
 						   before->sec_context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
+							   SECURITY_RESTRICTED_OPERATION);
 }
 
 void
