@@ -131,7 +131,7 @@ prepare_server_tree() {
     BINDIR=$tree$(server_path bindir)
     export PG_CONFIG=$BINDIR/pg_config PATH="$BINDIR:$PATH"
     if [ "$(cat "$BUILD/built" 2>/dev/null)" != "$built" ]; then # objects of another version
-        make -s -C "$ROOT" EXTRA_CLEAN= clean
+        rm -f "$ROOT"/*.so "$ROOT"/src/*.o "$ROOT"/src/*/*.o
     fi
     if ! make -s -j2 -C "$ROOT" with_llvm=no ASSERTS="${ASSERTS:-}" WERROR="${WERROR:-}" all install > "$BUILD/logs/build.log" 2>&1; then
         cat "$BUILD/logs/build.log" >&2
