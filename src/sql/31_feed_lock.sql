@@ -1,0 +1,86 @@
+-- 31_feed_lock.sql: locks on users' tables.
+--
+-- A request for a strong lock that waits makes everybody who comes later wait behind it. So a lock is tried for 100 ms, given up, and tried again after a
+-- pause, until pg_scd2.lock_timeout has passed in total. All tables of one call are tried together in one subtransaction, so that between
+-- two tries nothing is held.
+--
+-- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose changes the feed will not contain; ACCESS EXCLUSIVE
+-- where ALTER TABLE needs it.
+
+CREATE FUNCTION scd2_internal.try_lock(relations oid[], modes text[]) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+DECLARE
+    i integer;
+BEGIN
+    FOR i IN 1 .. cardinality(relations) LOOP
+        EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', relations[i]::regclass, modes[i]);
+    END LOOP;
+    RETURN true;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION scd2_internal.try_lock(oid[], text[]) IS
+    'Locks all of these tables, each in its mode, until the transaction ends, or, when one is not to be had within 100 ms, none of them. Returns whether it did.';
+
+-- Who is in the way. A prepared transaction has no process.
+CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT relation oid, OUT who text, OUT fix text)
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT l.relation,
+           CASE WHEN l.pid IS NOT NULL
+                THEN format('process %s has held a lock on it for %s (%s)', l.pid, date_trunc('second', clock_timestamp() - a.xact_start), coalesce(a.state, a.backend_type))
+                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid, date_trunc('second', clock_timestamp() - p.prepared)) END,
+           CASE WHEN l.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s);', l.pid)
+                ELSE format('COMMIT PREPARED %L; or: ROLLBACK PREPARED %1$L;', p.gid) END
+    FROM unnest(relations, modes) r (oid, mode)
+         JOIN pg_locks l ON l.locktype = 'relation' AND l.relation = r.oid AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+              AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+              AND (r.mode = 'ACCESS EXCLUSIVE' OR l.mode NOT IN ('AccessShareLock', 'RowShareLock'))
+         LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+         LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND '-1/' || p.transaction = l.virtualtransaction
+    ORDER BY coalesce(a.xact_start, p.prepared) LIMIT 1
+$$;
+COMMENT ON FUNCTION scd2_internal.lock_holder(oid[], text[]) IS
+    'The oldest holder of a lock that conflicts with one of these: on which table, who, since when and in what state, and the statement that ends it.';
+
+CREATE FUNCTION scd2_internal.lock_tables(relations oid[], modes text[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    patience CONSTANT text := current_setting('pg_scd2.lock_timeout');
+    deadline CONSTANT timestamptz := clock_timestamp() + patience::interval;
+    holder record;
+BEGIN
+    WHILE NOT scd2_internal.try_lock(relations, modes) LOOP
+        SELECT h.* INTO holder FROM scd2_internal.lock_holder(relations, modes) h;
+        IF clock_timestamp() >= deadline THEN
+            PERFORM scd2_internal.refuse('55P03',
+                format('could not lock table "%s" within %s', scd2_internal.label(coalesce(holder.relation, relations[1])), patience)
+                    || coalesce(': ' || holder.who, ''),
+                'pg_scd2.lock_timeout bounds the wait; the lock is tried briefly, again and again, so that nobody queues behind it.',
+                coalesce('Try again when that has ended, or end it: ' || holder.fix, 'Try again.'));
+        END IF;
+        PERFORM pg_sleep(0.05 + random() * 0.1);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lock_tables(oid[], text[]) IS
+    'Locks all of these tables until the transaction ends, trying for pg_scd2.lock_timeout in total. Errors: 55P03, naming who holds a lock, since when and in what state.';
+
+-- The root first: with it locked no partition comes or goes.
+CREATE FUNCTION scd2_internal.lock_source(source oid, for_identity boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    relations oid[];
+    modes text[];
+BEGIN
+    IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = source) THEN
+        PERFORM scd2_internal.lock_tables(ARRAY[source], ARRAY['SHARE ROW EXCLUSIVE']);
+    END IF;
+    SELECT array_agg(c.oid ORDER BY c.oid),
+           array_agg(CASE WHEN for_identity AND c.relreplident <> 'f' THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END ORDER BY c.oid)
+    INTO relations, modes
+    FROM scd2_internal.leaves(source) l JOIN pg_class c ON c.oid = l;
+    IF relations IS NOT NULL THEN
+        PERFORM scd2_internal.lock_tables(relations, modes);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lock_source(oid, boolean) IS
+    'Locks a table, or a partitioned table and its leaves, against writers; those whose replica identity is to be set (for_identity, not FULL yet) against everybody. Errors: 55P03.';
