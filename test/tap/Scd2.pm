@@ -1,0 +1,208 @@
+# Scd2.pm: what the TAP tests share: a node with our settings, a writer whose every change is audited, and the comparison of feed and history
+# with that audit.
+package Scd2;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IPC::Run ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until);
+
+# new_node(NAME, LINE...): a started server with the extension preloaded; the lines come last in postgresql.conf.
+sub new_node
+{
+    my ($name, @lines) = @_;
+    my $node = PostgreSQL::Test::Cluster->new($name);
+    $node->init(allows_streaming => 'logical');
+    $node->append_conf('postgresql.conf', join("\n",
+            "shared_preload_libraries = 'pg_scd2'",
+            $ENV{PLUGIN_SETTING} // '',
+            'max_worker_processes = 16',
+            'max_connections = 40',
+            'shared_buffers = 32MB',
+            'max_prepared_transactions = 5',
+            'restart_after_crash = on',
+            'log_statement = none',
+            "log_line_prefix = '%m [%p] %b %d '",
+            "timezone = 'UTC'",
+            @lines, ''));
+    $node->start;
+    return $node;
+}
+
+# Polls until the query gives "t"; a test result of its own.
+sub wait_until
+{
+    my ($node, $db, $query, $what) = @_;
+    return ok($node->poll_query_until($db, $query), $what);
+}
+
+sub sync
+{
+    my ($node, $db) = @_;
+    return $node->safe_psql($db // 'postgres', "SELECT scd2.sync('50 s')");
+}
+
+sub capture_pid
+{
+    my ($node, $db) = @_;
+    return $node->safe_psql($db // 'postgres',
+        "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 capture%' AND datname = current_database()");
+}
+
+# Waits until a capture worker is there and at work; returns its pid.
+sub wait_capture
+{
+    my ($node, $db) = @_;
+    $db //= 'postgres';
+    $node->poll_query_until($db, "SELECT state = 'running' AND pid IS NOT NULL FROM scd2.capture")
+      or die "no capture worker at work in $db: " . $node->safe_psql($db, 'SELECT state, last_error FROM scd2.capture');
+    return capture_pid($node, $db);
+}
+
+# Signal 9: to one of the server's processes, so that the postmaster takes it for a crash.
+sub kill_backend
+{
+    my ($pid) = @_;
+    die "no pid" unless $pid && $pid =~ /^\d+$/;
+    return kill 9, $pid;
+}
+
+# create_audited_table(NODE, DATABASE): table t(id, v, body) with feed and history, and table audit, where a trigger notes every row change in the
+# transaction that makes it: what is committed there is what must be in the feed.
+sub create_audited_table
+{
+    my ($node, $db) = @_;
+    $node->safe_psql($db, q{
+        CREATE EXTENSION IF NOT EXISTS pg_scd2;
+        CREATE TABLE t (id int PRIMARY KEY, v int, body text);
+        CREATE TABLE audit (n bigserial PRIMARY KEY, xid xid8 DEFAULT pg_current_xact_id(), change text, image jsonb);
+        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF TG_OP = 'INSERT' THEN
+                INSERT INTO audit (change, image) VALUES ('insert', to_jsonb(NEW));
+            ELSIF TG_OP = 'DELETE' THEN
+                INSERT INTO audit (change, image) VALUES ('delete', to_jsonb(OLD));
+            ELSE
+                INSERT INTO audit (change, image) VALUES ('update_preimage', to_jsonb(OLD));
+                INSERT INTO audit (change, image) VALUES ('update_postimage', to_jsonb(NEW));
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION note();
+        -- one step of the writer: a few rows, sometimes in a subtransaction that is rolled back, sometimes with a long value
+        CREATE FUNCTION step(kind int, k int, x int) RETURNS void LANGUAGE plpgsql AS $$
+        BEGIN
+            IF kind < 5 THEN
+                INSERT INTO t VALUES (k, x, CASE WHEN x % 20 = 0 THEN repeat(md5(x::text), 300) ELSE 'short' END)
+                    ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v;
+            ELSIF kind < 7 THEN
+                UPDATE t SET v = x WHERE id = k;
+            ELSIF kind = 7 THEN
+                DELETE FROM t WHERE id = k;
+            ELSIF kind = 8 THEN
+                BEGIN
+                    UPDATE t SET v = -1 WHERE id = k;
+                    RAISE EXCEPTION 'back' USING ERRCODE = 'P0002';
+                EXCEPTION WHEN no_data_found THEN
+                    UPDATE t SET v = x WHERE id = k;
+                END;
+            ELSE
+                DELETE FROM t WHERE id = k;
+                INSERT INTO t VALUES (k, x, 'again') ON CONFLICT DO NOTHING;
+            END IF;
+        END $$;});
+    $node->safe_psql($db, q{SELECT scd2.track('t')});
+    sync($node, $db);
+    return;
+}
+
+# start_writer(NODE, DATABASE, CLIENTS): writes into t until the server goes away or finish_writer().
+sub start_writer
+{
+    my ($node, $db, $clients) = @_;
+    my $script = PostgreSQL::Test::Utils::tempdir() . '/writer.sql';
+    PostgreSQL::Test::Utils::append_to_file($script, q{
+\set kind random(1, 10)
+\set id random(1, 200)
+\set v random(1, 1000)
+\set ending random(1, 10)
+BEGIN;
+SELECT step(:kind, :id, :v);
+\if :ending = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+});
+    my $out = '';
+    my $writer = { out => \$out };
+    local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port);
+    $writer->{handle} = IPC::Run::start(
+        [ 'pgbench', '-n', '-f', $script, '-c', $clients // 4, '-T', 300, $db ],
+        '<', \undef, '>', $writer->{out}, '2>', $writer->{out});
+    return $writer;
+}
+
+sub finish_writer
+{
+    my ($writer) = @_;
+    $writer->{handle}->signal('INT') if $writer->{handle}->pumpable;
+    eval { $writer->{handle}->finish };
+    return;
+}
+
+# The feed of t holds what the audit holds: the same rows for each transaction, in the same order, neither more nor less; versions without holes.
+sub feed_is_right
+{
+    my ($node, $db, $when) = @_;
+    my $audited = $node->safe_psql($db, 'SELECT count(*) FROM audit');
+    my $in_feed = $node->safe_psql($db, 'SELECT count(*) FROM t_changes');
+    my $difference = $node->safe_psql($db, q{
+        WITH f AS (SELECT _xid AS xid, row_number() OVER (PARTITION BY _xid ORDER BY _change_ordinal) AS n, _change_type AS change,
+                          to_jsonb(c) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[] AS image FROM t_changes c),
+             a AS (SELECT xid, row_number() OVER (PARTITION BY xid ORDER BY n) AS n, change, image FROM audit)
+        (SELECT 'missing', * FROM (TABLE a EXCEPT ALL TABLE f) m ORDER BY xid, n LIMIT 5)
+        UNION ALL (SELECT 'too many', * FROM (TABLE f EXCEPT ALL TABLE a) m ORDER BY xid, n LIMIT 5)});
+    ok($audited > 0 && $difference eq '', "feed equals audit $when ($in_feed rows of $audited)")
+      or diag(substr($difference, 0, 2000));
+    is($node->safe_psql($db, q{
+            SELECT count(*) FROM (SELECT _commit_version AS v, lag(_commit_version) OVER (ORDER BY _commit_version) AS before,
+                min(_commit_timestamp) AS t, lag(min(_commit_timestamp)) OVER (ORDER BY _commit_version) AS earlier,
+                count(DISTINCT _xid) AS xids FROM t_changes GROUP BY 1) s
+            WHERE v <> before + 1 OR t <= earlier OR xids <> 1}),
+        '0', "versions without holes, times ascending, one transaction each $when");
+    return;
+}
+
+# The history of t is what the feed says, and its open rows are the table. (The writer never changes a key, and all columns are tracked.)
+sub history_is_right
+{
+    my ($node, $db, $when) = @_;
+    my $difference = $node->safe_psql($db, q{
+        WITH last_of_version AS (
+                SELECT DISTINCT ON (id, _commit_version) id, _commit_timestamp AS at, _change_type = 'delete' AS gone, ROW(v, body)::text AS image, v, body
+                FROM t_changes WHERE _change_type <> 'update_preimage' ORDER BY id, _commit_version, _change_ordinal DESC),
+             marked AS (
+                SELECT *, lag(gone) OVER w IS DISTINCT FROM gone OR (NOT gone AND lag(image) OVER w IS DISTINCT FROM image) AS starts
+                FROM last_of_version WINDOW w AS (PARTITION BY id ORDER BY at)),
+             run AS (SELECT id, v, body, gone, at, lead(at) OVER (PARTITION BY id ORDER BY at) AS until FROM marked WHERE starts),
+             expected AS (SELECT id, v, body, at, until FROM run WHERE NOT gone),
+             history AS (SELECT id, v, body, __start_at, __end_at FROM t_history)
+        (SELECT 'missing', id, v, at, until FROM (TABLE expected EXCEPT ALL TABLE history) m ORDER BY id, at LIMIT 5)
+        UNION ALL
+        (SELECT 'too many', id, v, __start_at, __end_at FROM (TABLE history EXCEPT ALL TABLE expected) m ORDER BY id, __start_at LIMIT 5)});
+    is($difference, '', "history is what the feed says $when");
+    is($node->safe_psql($db, q{
+            SELECT count(*) FROM (
+                (SELECT id, v, body FROM t_history WHERE __end_at IS NULL EXCEPT ALL TABLE t)
+                UNION ALL (TABLE t EXCEPT ALL SELECT id, v, body FROM t_history WHERE __end_at IS NULL)) d}),
+        '0', "open rows of the history are the table $when");
+    return;
+}
+
+1;

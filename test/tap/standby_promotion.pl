@@ -1,0 +1,47 @@
+# On a standby the workers stay away, quietly, and feed and history can be read. After a promotion capture comes back by itself or says
+# what it needs; it never goes on as if nothing had happened while changes are missing.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Scd2;
+
+my $primary = new_node('primary');
+create_audited_table($primary, 'postgres');
+$primary->safe_psql('postgres', "INSERT INTO t SELECT i, i, 'x' FROM generate_series(1, 20) i");
+sync($primary);
+
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$primary->safe_psql('postgres', 'UPDATE t SET v = v + 1');
+sync($primary);
+$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+
+is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ 'pg_scd2 (capture|apply)'"), '0', 'no workers on the standby');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM t_changes'), 60, 'the feed can be read there');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM scd2.table_changes(NULL::t_changes, 1)'), 60, '... by table_changes too');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM t_history'), 40, 'and the history');
+my ($result, $stdout, $stderr) = $standby->psql('postgres', "SELECT scd2.sync('5 s')");
+isnt($result, 0, 'sync() fails on a standby');
+like($stderr, qr/standby|recovery/, '... and says why');
+is(scalar(grep { /pg_scd2/ && /ERROR|FATAL/ } split /\n/, slurp_file($standby->logfile)), 0, 'no noise of workers in its log');
+
+$primary->stop('fast');
+$standby->promote;
+$standby->poll_query_until('postgres', "SELECT state <> 'off' AND state <> 'starting' FROM scd2.capture")
+  or die 'capture says nothing after the promotion';
+$standby->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id <= 5');
+
+# The slot was on the old primary: a gap is declared, or capture is off until somebody decides. Not silence.
+$standby->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM scd2.capture WHERE state <> 'running')
+    OR EXISTS (SELECT FROM scd2.feeds WHERE gap IS NOT NULL OR state <> 'running')}) or die 'a lost slot is not visible';
+my $seen = $standby->safe_psql('postgres', q{SELECT (SELECT state || coalesce(': ' || last_error, '') FROM scd2.capture) || ', feed ' || state || coalesce(', gap ' || gap, '') FROM scd2.feeds});
+ok(1, "after the promotion: $seen");
+my $problems = $standby->safe_psql('postgres', 'SELECT count(*) FROM scd2.diagnose()');
+cmp_ok($problems, '>', 0, 'diagnose() tells of it');
+($result, $stdout, $stderr) = $standby->psql('postgres', "SELECT scd2.sync('10 s')");
+isnt($result, 0, 'sync() does not claim that all is captured');
+done_testing();
