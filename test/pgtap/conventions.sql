@@ -1,0 +1,45 @@
+-- What holds for every object of the extension: documented, safe search_path, internals closed to others.
+BEGIN;
+SELECT plan(9);
+
+CREATE TEMP VIEW members AS
+    SELECT classid, objid, objsubid FROM pg_depend
+    WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pg_scd2') AND deptype = 'e';
+CREATE TEMP VIEW functions AS
+    SELECT p.* FROM pg_proc p JOIN members m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
+CREATE TEMP VIEW relations AS
+    SELECT c.* FROM pg_class c JOIN members m ON m.classid = 'pg_class'::regclass AND m.objid = c.oid;
+
+SELECT is_empty($$
+    SELECT oid::regprocedure FROM functions WHERE pronamespace = 'scd2'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL ORDER BY 1$$,
+    'every public function has a comment');
+SELECT is_empty($$
+    SELECT oid::regclass FROM relations WHERE relnamespace = 'scd2'::regnamespace AND obj_description(oid, 'pg_class') IS NULL ORDER BY 1$$,
+    'every view has a comment');
+SELECT is_empty($$
+    SELECT c.oid::regclass, attname FROM relations c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE relnamespace = 'scd2'::regnamespace AND relkind = 'v' AND attnum > 0 AND col_description(c.oid, attnum) IS NULL ORDER BY 1, 2$$,
+    'every column of a view has a comment');
+SELECT is_empty($$
+    SELECT f.oid::regprocedure FROM functions f JOIN pg_language l ON l.oid = prolang
+    WHERE lanname IN ('plpgsql', 'sql') AND proconfig::text NOT LIKE '%search_path=%' IS NOT FALSE ORDER BY 1$$,
+    'every function in SQL or PL/pgSQL pins its search_path');
+SELECT is_empty($$
+    SELECT oid::regprocedure FROM functions WHERE prosecdef AND pronamespace = 'scd2'::regnamespace ORDER BY 1$$,
+    'no public function is SECURITY DEFINER: rights are checked behind the door');
+SELECT is_empty($$
+    SELECT oid::regprocedure FROM functions
+    WHERE pronamespace = 'scd2_internal'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE') AND prorettype <> 'trigger'::regtype
+      AND prorettype <> 'event_trigger'::regtype ORDER BY 1$$,
+    'nobody else may execute internal functions');
+SELECT is_empty($$
+    SELECT oid::regclass FROM relations WHERE relkind IN ('r', 'v', 'S') AND relnamespace = 'scd2_internal'::regnamespace
+      AND has_table_privilege('public', oid, 'SELECT, INSERT, UPDATE, DELETE') ORDER BY 1$$,
+    'nobody else may touch internal tables');
+SELECT is(has_schema_privilege('public', 'scd2_internal', 'USAGE'), false, 'the internal schema is closed');
+SELECT is_empty($$
+    SELECT oid::regclass FROM relations c WHERE relkind = 'r' AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary) ORDER BY 1$$,
+    'every internal table has a primary key, so that publications FOR ALL TABLES do not stop our updates');
+
+SELECT * FROM finish();
+ROLLBACK;
