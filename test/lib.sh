@@ -58,7 +58,7 @@ require_packages() {
     apt-get -qq update >&2 || true
     missing=$(missing_packages "$@" | sort -u | xargs) # the version is known only now if the lists were empty
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing >&2 </dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing >/dev/null </dev/null
     missing=$(missing_packages "$@" | xargs)
     [ -z "$missing" ] || {
         say "still missing after apt-get install: $missing"
