@@ -9,4 +9,118 @@
 #error "pg_scd2 supports PostgreSQL 15 to 18"
 #endif
 
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "parser/parse_relation.h"
+#include "replication/reorderbuffer.h"
+#include "replication/slot.h"
+
+/* 16 moved the varlena macros out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* 17 dropped ReorderBufferTupleBuf: changes hold plain tuples. */
+static inline HeapTuple
+scd2_change_oldtuple(ReorderBufferChange *change)
+{
+#if PG_VERSION_NUM >= 170000
+	return change->data.tp.oldtuple;
+#else
+	return change->data.tp.oldtuple ? &change->data.tp.oldtuple->tuple : NULL;
+#endif
+}
+
+static inline HeapTuple
+scd2_change_newtuple(ReorderBufferChange *change)
+{
+#if PG_VERSION_NUM >= 170000
+	return change->data.tp.newtuple;
+#else
+	return change->data.tp.newtuple ? &change->data.tp.newtuple->tuple : NULL;
+#endif
+}
+
+static inline TimestampTz
+scd2_txn_commit_time(ReorderBufferTXN *txn)
+{
+	return txn->xact_time.commit_time;
+}
+
+/* 18 has callers say whether an invalidated slot is an error. */
+static inline void
+scd2_slot_acquire(const char *name)
+{
+#if PG_VERSION_NUM >= 180000
+	ReplicationSlotAcquire(name, true, true);
+#else
+	ReplicationSlotAcquire(name, true);
+#endif
+}
+
+/* 17 added failover and synced slots. */
+static inline void
+scd2_slot_create_ephemeral(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
+#else
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false);
+#endif
+}
+
+/* 16 has an enum of reasons in place of 15's position. */
+static inline bool
+scd2_slot_is_invalid(ReplicationSlot *slot)
+{
+#if PG_VERSION_NUM >= 160000
+	return slot->data.invalidated != RS_INVAL_NONE;
+#else
+	return slot->data.invalidated_at != InvalidXLogRecPtr || slot->data.restart_lsn == InvalidXLogRecPtr;
+#endif
+}
+
+/* The executor looks up checks and expressions of a relation through the range table: 16 added permission infos, 18 unpruned relids. */
+static inline void
+scd2_init_range_table(EState *estate, Relation rel, ResultRelInfo *rri)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(rel);
+	rte->relkind = rel->rd_rel->relkind;
+	rte->rellockmode = RowExclusiveLock;
+#if PG_VERSION_NUM >= 180000
+	{
+		List	   *perms = NIL;
+
+		addRTEPermissionInfo(&perms, rte);
+		ExecInitRangeTable(estate, list_make1(rte), perms, bms_make_singleton(1));
+	}
+#elif PG_VERSION_NUM >= 160000
+	{
+		List	   *perms = NIL;
+
+		addRTEPermissionInfo(&perms, rte);
+		ExecInitRangeTable(estate, list_make1(rte), perms);
+	}
+#else
+	ExecInitRangeTable(estate, list_make1(rte));
+#endif
+	estate->es_opened_result_relations = lappend(estate->es_opened_result_relations, rri);
+}
+
+/* 16 added onlySummarizing. */
+static inline List *
+scd2_insert_index_tuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
 #endif							/* SCD2_COMPAT_H */

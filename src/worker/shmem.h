@@ -9,6 +9,7 @@
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
 #define SCD2_MAX_DATABASES	64
@@ -46,14 +47,31 @@ typedef struct Scd2Database
 	pg_atomic_uint64 captured_lsn;	/* every commit before it is in the feeds, committed; 0: not known */
 	pg_atomic_uint64 version;	/* last version in the feeds */
 	pg_atomic_uint64 spilled;	/* bytes the decoder wrote to disk */
+	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
+	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */
 	ConditionVariable progress; /* capture or a flow went on */
 } Scd2Database;
+
+typedef struct Scd2Shmem
+{
+	LWLock	   *lock;
+	pg_atomic_uint32 generation;	/* of the list of databases */
+	pid_t		launcher_pid;
+	Latch	   *launcher_latch;
+	Scd2Database databases[SCD2_MAX_DATABASES];
+} Scd2Shmem;
+
+extern Scd2Shmem *scd2_shmem;	/* NULL: the library is not preloaded */
 
 extern void scd2_shmem_init(void);	/* from _PG_init, with the library preloaded */
 extern bool scd2_shmem_available(void);
 
 /* This process's database; NULL if the library is not preloaded or no worker knows the database. Cheap: may be asked at each commit. */
 extern Scd2Database *scd2_my_database(void);
+
+/* For the launcher: the caller of the first holds the lock. */
+extern Scd2Database *scd2_find_database(Oid dboid);
+extern void scd2_free_database(Scd2Database *db);
 
 /* The latest version of a feed of this database, -1 if not known (then: any up to the position's version). */
 extern int64 scd2_feed_latest(int feed_id);

@@ -29,6 +29,10 @@ extern void scd2_worker_wait(long ms);
 /* Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no longer. Reset at transaction end by the caller. */
 extern void scd2_mark_writes(bool mark);
 
+/* For scd2.capture: what the capture worker is at, and the error it is about to die of. */
+extern void scd2_worker_set_state(Scd2CaptureState state);
+extern void scd2_worker_note_error(const char *message);
+
 /* True in capture and apply workers: their writes pass the guard triggers on feeds and targets. */
 extern bool scd2_in_worker;
 

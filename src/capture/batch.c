@@ -1,0 +1,255 @@
+/*
+ * batch.c
+ *		What the decoder has read and the feeds do not have yet: rows by feed, control records, clock and counter.
+ *
+ * Rules.
+ *
+ * A transaction takes a version with its first row (or with the failure of a feed: a gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
+ * versions and control records: greatest(last + 1 µs, least(commit time, our clock)). Commits that a subscription applies carry the publisher's time; one from
+ * the future must not push all history there.
+ *
+ * Rows are kept per feed in a tuplestore, which spills to a temporary file by itself. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. All
+ * buffers together stay near BUFFER_KB: the first feed of a batch gets half, each later one half of what is left, never less than MIN_BUFFER_KB.
+ *
+ * The tuplestores are made outside any transaction or in the decoder's inner one, which is aborted: they are inter-transaction and belong to our own resource owner.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "capture/batch.h"
+
+#define BUFFER_KB		16384
+#define MIN_BUFFER_KB	64
+
+static Datum change_type_datums[5];
+
+static void
+init_change_types(void)
+{
+	static const char *const names[] = {
+		"insert", "update_preimage", "update_postimage", "delete", "truncate"
+	};
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	for (int i = 0; i < lengthof(names); i++)
+		change_type_datums[i] = CStringGetTextDatum(names[i]);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Makes the worker's batch, empty. "version" and "timestamp" are those of the position.
+ */
+Scd2Batch *
+scd2_batch_create(MemoryContext parent, int64 version, TimestampTz timestamp)
+{
+	Scd2Batch  *batch = MemoryContextAllocZero(parent, sizeof(Scd2Batch));
+
+	init_change_types();
+	batch->cxt = AllocSetContextCreate(parent, "pg_scd2 batch", ALLOCSET_DEFAULT_SIZES);
+	batch->owner = ResourceOwnerCreate(NULL, "pg_scd2 batch");
+	batch->version = version;
+	batch->timestamp = timestamp;
+	batch->maxxids = 1024;
+	batch->xids = MemoryContextAlloc(parent, batch->maxxids * sizeof(TransactionId));
+	return batch;
+}
+
+/* Empties the batch after it was written. Clock and counter stay. */
+void
+scd2_batch_reset(Scd2Batch *batch)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->feeds)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (feed->rows)
+			tuplestore_end(feed->rows);
+		feed->rows = NULL;
+	}
+	batch->feeds = NIL;
+	batch->controls = NIL;
+	batch->nxids = 0;
+	batch->changes = 0;
+	MemoryContextReset(batch->cxt);
+}
+
+/* The epoch of a transaction id that is in the recent past. */
+static uint64
+full_xid(TransactionId xid)
+{
+	FullTransactionId next = ReadNextFullTransactionId();
+	uint32		epoch = EpochFromFullTransactionId(next);
+
+	if (xid > XidFromFullTransactionId(next))
+		epoch--;
+	return ((uint64) epoch << 32) | xid;
+}
+
+void
+scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time)
+{
+	batch->xid = xid;
+	batch->full_xid = full_xid(xid);
+	batch->commit_time = commit_time;
+	batch->has_version = false;
+	batch->ordinal = 0;
+	batch->first_control = list_length(batch->controls);
+}
+
+static void
+remember_xid(Scd2Batch *batch)
+{
+	if (batch->nxids > 0 && batch->xids[batch->nxids - 1] == batch->xid)
+		return;
+	if (batch->nxids == batch->maxxids)
+	{
+		batch->maxxids *= 2;
+		batch->xids = repalloc_huge(batch->xids, batch->maxxids * sizeof(TransactionId));
+	}
+	batch->xids[batch->nxids++] = batch->xid;
+}
+
+void
+scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
+{
+	batch->end_lsn = end_lsn;
+
+	/* A flow begins with the source as its transaction left it. */
+	for (int i = batch->first_control; i < list_length(batch->controls); i++)
+	{
+		Scd2Control *control = list_nth(batch->controls, i);
+
+		if (strcmp(control->kind, "begin flow") != 0)
+			continue;
+		control->version = batch->version;
+		control->timestamp = scd2_batch_tick(batch);
+	}
+	if (batch->has_version || list_length(batch->controls) > batch->first_control)
+	{
+		remember_xid(batch);
+		batch->captured_end = end_lsn;
+	}
+}
+
+/* The next point of the monotone clock for the transaction at hand. */
+TimestampTz
+scd2_batch_tick(Scd2Batch *batch)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz at = Min(batch->commit_time, now);
+
+	batch->timestamp = Max(batch->timestamp + 1, at);
+	return batch->timestamp;
+}
+
+static void
+take_version(Scd2Batch *batch)
+{
+	if (batch->has_version)
+		return;
+	batch->has_version = true;
+	batch->version++;
+	batch->version_timestamp = scd2_batch_tick(batch);
+}
+
+static void
+touch_feed(Scd2Batch *batch, Scd2Feed *feed)
+{
+	MemoryContext old;
+
+	if (feed->rows != NULL || feed->failure != NULL)
+		return;
+	old = MemoryContextSwitchTo(batch->cxt);
+	batch->feeds = lappend(batch->feeds, feed);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+open_rows(Scd2Batch *batch, Scd2Feed *feed)
+{
+	int			kb = Max(BUFFER_KB >> Min(list_length(batch->feeds) + 1, 10), MIN_BUFFER_KB);
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext old;
+
+	touch_feed(batch, feed);
+	old = MemoryContextSwitchTo(batch->cxt);
+	CurrentResourceOwner = batch->owner;
+	feed->rows = tuplestore_begin_heap(false, true, kb);
+	feed->first_version = batch->version;
+	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Adds a row of a feed. The source's columns stand in feed->values and feed->isnull, behind the metadata, which is filled in here. Nothing of what they point to is kept.
+ */
+void
+scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type)
+{
+	if (feed->failure)
+		return;
+	take_version(batch);
+	if (feed->rows == NULL)
+		open_rows(batch, feed);
+
+	memset(feed->isnull, false, SCD2_META_COLUMNS * sizeof(bool));
+	feed->values[SCD2_META_CHANGE_TYPE] = change_type_datums[type];
+	feed->values[SCD2_META_COMMIT_VERSION] = Int64GetDatum(batch->version);
+	feed->values[SCD2_META_COMMIT_TIMESTAMP] = TimestampTzGetDatum(batch->version_timestamp);
+	feed->values[SCD2_META_CHANGE_ORDINAL] = Int32GetDatum(++batch->ordinal);
+	feed->values[SCD2_META_XID] = UInt64GetDatum(batch->full_xid);
+	tuplestore_putvalues(feed->rows, feed->layout, feed->values, feed->isnull);
+	feed->last_version = batch->version;
+	batch->changes++;
+}
+
+/*
+ * Adds a control record, a copy of it. What it says about its place is filled in here.
+ */
+void
+scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+	Scd2Control *copy = palloc(sizeof(Scd2Control));
+
+	*copy = *control;
+	copy->kind = pstrdup(control->kind);
+	copy->detail = control->detail ? pstrdup(control->detail) : NULL;
+	if (batch->has_version)
+	{
+		/* The rest of the transaction still belongs to the version at hand: the record stands just before it. */
+		copy->version = batch->version - 1;
+		copy->timestamp = batch->version_timestamp - 1;
+	}
+	else
+	{
+		copy->version = batch->version;
+		copy->timestamp = scd2_batch_tick(batch);
+	}
+	batch->controls = lappend(batch->controls, copy);
+	batch->changes++;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * A feed cannot take the change at hand: from this version on it has a gap. "why" names the table and what to do.
+ */
+void
+scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why)
+{
+	if (feed->failure)
+		return;
+	take_version(batch);
+	touch_feed(batch, feed);
+	feed->failure = MemoryContextStrdup(feed->cxt, why);
+	feed->failed_version = batch->version;
+	batch->changes++;
+}

@@ -1,0 +1,104 @@
+/*
+ * batch.h
+ *		What the decoder has read and the feeds do not have yet.
+ */
+#ifndef SCD2_CAPTURE_BATCH_H
+#define SCD2_CAPTURE_BATCH_H
+
+#include "access/tupdesc.h"
+#include "access/xlogdefs.h"
+#include "nodes/pg_list.h"
+#include "utils/relcache.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* The metadata columns at the front of each feed (API.md, "Change feed"). */
+#define SCD2_META_CHANGE_TYPE		0
+#define SCD2_META_COMMIT_VERSION	1
+#define SCD2_META_COMMIT_TIMESTAMP	2
+#define SCD2_META_CHANGE_ORDINAL	3
+#define SCD2_META_XID				4
+#define SCD2_META_COLUMNS			5
+
+typedef enum Scd2ChangeType
+{
+	SCD2_INSERT,
+	SCD2_UPDATE_PREIMAGE,
+	SCD2_UPDATE_POSTIMAGE,
+	SCD2_DELETE,
+	SCD2_TRUNCATE
+} Scd2ChangeType;
+
+/* A captured table. Lives as long as it is captured. */
+typedef struct Scd2Feed
+{
+	int			feed_id;
+	Oid			source_relid;	/* a partitioned root too */
+	Oid			feed_relid;
+	MemoryContext cxt;			/* of all that hangs on it */
+	TupleDesc	layout;			/* of the buffered rows: the feed's columns, dropped ones left out */
+	List	   *excluded;		/* of names (char *): columns of the source kept out */
+	Datum	   *values;			/* scratch, one per column of layout */
+	bool	   *isnull;
+
+	/* In the batch at hand. */
+	Tuplestorestate *rows;		/* NULL: none */
+	int64		first_version;	/* of these rows */
+	int64		last_version;
+	char	   *misfit;			/* why the source as it is now does not fit the feed; NULL: it does */
+	char	   *failure;		/* why the feed cannot go on; NULL: it can */
+	int64		failed_version; /* the first version it lacks */
+} Scd2Feed;
+
+/* A control record met in the log, with its place. */
+typedef struct Scd2Control
+{
+	char	   *kind;
+	int			feed_id;		/* 0: none */
+	int			flow_id;
+	Oid			source_relid;
+	Oid			feed_relid;
+	char	   *detail;
+	int64		version;		/* the last version before it (enable) or up to its commit (begin flow) */
+	TimestampTz timestamp;
+	int64		control_id;
+} Scd2Control;
+
+/* A batch: whole transactions, in commit order. One per worker, reset after each write. */
+typedef struct Scd2Batch
+{
+	MemoryContext cxt;			/* reset with the batch */
+	ResourceOwner owner;		/* of the row buffers' files */
+	List	   *feeds;			/* of Scd2Feed: those with rows or failures, in the order met */
+	List	   *controls;		/* of Scd2Control, in log order */
+	TransactionId *xids;		/* top transactions with changes of ours */
+	int			nxids;
+	int			maxxids;
+	int64		changes;		/* rows and controls */
+	XLogRecPtr	end_lsn;		/* end of the last transaction decoded, of whatever content */
+	XLogRecPtr	captured_end;	/* end of the last one that left something here */
+
+	/* The state of the clock and the counter after the batch. */
+	int64		version;
+	TimestampTz timestamp;
+
+	/* The transaction being decoded. */
+	TransactionId xid;
+	uint64		full_xid;
+	TimestampTz commit_time;
+	bool		has_version;
+	TimestampTz version_timestamp;	/* of its version */
+	int			ordinal;
+	int			first_control;	/* length of controls when it began */
+} Scd2Batch;
+
+extern Scd2Batch *scd2_batch_create(MemoryContext parent, int64 version, TimestampTz timestamp);
+extern void scd2_batch_reset(Scd2Batch *batch);
+extern void scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time);
+extern void scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn);
+extern TimestampTz scd2_batch_tick(Scd2Batch *batch);
+extern void scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type);
+extern void scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control);
+extern void scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why);
+
+#endif							/* SCD2_CAPTURE_BATCH_H */

@@ -1,0 +1,262 @@
+/*
+ * captured.c
+ *		Which tables are captured, and how their rows become rows of their feeds.
+ *
+ * The set of captured tables is that of the place the decoder is at, not that of today: it is loaded from scd2_internal.feed_state (which stands with the position in
+ * one transaction) and changed by the control records met since.
+ *
+ * A relation's columns are matched with the feed's by name, as they were when the change was made: the decoder shows the catalogs of that moment. A column of the source that
+ * the feed does not know is added to the layout; the writer adds it to the feed. A column that the source lost stays in the feed, NULL from then on. Maps are
+ * forgotten on relcache invalidations, which the decoder replays in log order.
+ *
+ * What is built here is built inside the decoder's callbacks, under a historic snapshot: only catalogs may be read.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "pg_scd2.h"
+#include "capture/captured.h"
+#include "feed/layout.h"
+
+static MemoryContext captured_cxt = NULL;
+static MemoryContext sources_cxt = NULL;
+static List *captured = NIL;	/* of Scd2Feed */
+static HTAB *sources = NULL;
+static Scd2Source *last_source = NULL;
+static bool all_invalid = false;
+
+static void
+forget_source(Datum arg, Oid relid)
+{
+	Scd2Source *source;
+
+	if (sources == NULL)
+		return;
+	if (!OidIsValid(relid))
+	{
+		all_invalid = true;
+		last_source = NULL;
+		return;
+	}
+	source = hash_search(sources, &relid, HASH_FIND, NULL);
+	if (source)
+		source->valid = false;
+}
+
+/* Maps are many and small: they go all at once. */
+static void
+forget_all_sources(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Scd2Source)};
+
+	MemoryContextReset(sources_cxt);
+	ctl.hcxt = sources_cxt;
+	sources = hash_create("pg_scd2 sources", 128, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	last_source = NULL;
+	all_invalid = false;
+}
+
+/* "parent" lives as long as the worker. */
+void
+scd2_captured_init(MemoryContext parent)
+{
+	captured_cxt = AllocSetContextCreate(parent, "pg_scd2 captured", ALLOCSET_DEFAULT_SIZES);
+	sources_cxt = AllocSetContextCreate(parent, "pg_scd2 sources", ALLOCSET_DEFAULT_SIZES);
+	forget_all_sources();
+	CacheRegisterRelcacheCallback(forget_source, (Datum) 0);
+}
+
+/*
+ * Adds a table to the set. The feed relation is looked at as it is now (at start) or was then (from a control record).
+ */
+Scd2Feed *
+scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid)
+{
+	MemoryContext cxt = AllocSetContextCreate(captured_cxt, "pg_scd2 feed", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Scd2Feed   *feed = palloc0(sizeof(Scd2Feed));
+
+	feed->cxt = cxt;
+	feed->feed_id = feed_id;
+	feed->source_relid = source_relid;
+	feed->feed_relid = feed_relid;
+	scd2_layout_load(feed);
+	MemoryContextSwitchTo(captured_cxt);
+	captured = lappend(captured, feed);
+	MemoryContextSwitchTo(old);
+	all_invalid = true;
+	last_source = NULL;
+	return feed;
+}
+
+/* Takes a table out of the set. Its rows in the batch at hand are lost: only to be called when there are none, or at its place in the log. */
+void
+scd2_captured_remove(int feed_id)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (feed->feed_id != feed_id)
+			continue;
+		captured = foreach_delete_current(captured, lc);
+		all_invalid = true;
+		last_source = NULL;
+		break;
+	}
+}
+
+/* The set as of the position. In a transaction. */
+void
+scd2_captured_load(void)
+{
+	SPI_connect();
+	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid, f.except_columns::text[]"
+					" FROM scd2_internal.feed_state s LEFT JOIN scd2_internal.feed f USING (feed_id)"
+					" WHERE s.state = 'running' ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed_state");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	tup = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+		Scd2Feed   *feed;
+		Datum		excluded;
+
+		feed = scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
+								 DatumGetObjectId(SPI_getbinval(tup, desc, 2, &isnull)),
+								 DatumGetObjectId(SPI_getbinval(tup, desc, 3, &isnull)));
+		excluded = SPI_getbinval(tup, desc, 4, &isnull);
+		if (!isnull)
+			scd2_layout_exclude(feed, excluded);
+	}
+	SPI_finish();
+}
+
+int
+scd2_captured_count(void)
+{
+	return list_length(captured);
+}
+
+List *
+scd2_captured_feeds(void)
+{
+	return captured;
+}
+
+Scd2Feed *
+scd2_captured_by_source(Oid source_relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (feed->source_relid == source_relid)
+			return feed;
+	}
+	return NULL;
+}
+
+/* The feed that a relation's rows go to: its own, or that of a partitioned table above it. */
+static Scd2Feed *
+feed_of(Relation relation)
+{
+	Scd2Feed   *feed = scd2_captured_by_source(RelationGetRelid(relation));
+	List	   *ancestors;
+	ListCell   *lc;
+
+	if (feed != NULL || !relation->rd_rel->relispartition || captured == NIL)
+		return feed;
+	ancestors = get_partition_ancestors(RelationGetRelid(relation));
+	foreach(lc, ancestors)
+	{
+		feed = scd2_captured_by_source(lfirst_oid(lc));
+		if (feed)
+			break;
+	}
+	list_free(ancestors);
+	return feed;
+}
+
+static void
+map_columns(Scd2Source *source, Relation relation)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	Scd2Feed   *feed = source->feed;
+
+	scd2_layout_follow(feed, desc);
+	source->natts = desc->natts;
+	source->ncolumns = feed->layout->natts;
+	source->attribute = palloc(feed->layout->natts * sizeof(int16));
+	source->varlena = palloc(desc->natts * sizeof(int16));
+	source->nvarlena = 0;
+	source->values = palloc(desc->natts * sizeof(Datum));
+	source->isnull = palloc(desc->natts * sizeof(bool));
+	source->old_values = palloc(desc->natts * sizeof(Datum));
+	source->old_isnull = palloc(desc->natts * sizeof(bool));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && att->attlen == -1)
+			source->varlena[source->nvarlena++] = i;
+	}
+	for (int i = 0; i < feed->layout->natts; i++)
+		source->attribute[i] = i < SCD2_META_COLUMNS ? -1 :
+			scd2_layout_find(desc, NameStr(TupleDescAttr(feed->layout, i)->attname));
+}
+
+static void
+build_source(Scd2Source *source, Relation relation)
+{
+	MemoryContext old = MemoryContextSwitchTo(sources_cxt);
+
+	source->feed = feed_of(relation);
+	source->identity_full = relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL;
+	if (source->feed)
+		map_columns(source, relation);
+	source->valid = true;
+	MemoryContextSwitchTo(old);
+}
+
+/* Is a map still right? Another leaf may have made the feed's layout grow. */
+static inline bool
+is_current(const Scd2Source *source)
+{
+	return source->valid &&
+		(source->feed == NULL || source->ncolumns == source->feed->layout->natts);
+}
+
+Scd2Source *
+scd2_source_of(Relation relation)
+{
+	Oid			relid = RelationGetRelid(relation);
+	bool		found;
+
+	if (last_source && last_source->relid == relid && is_current(last_source))
+		return last_source;
+	if (all_invalid)
+		forget_all_sources();
+	last_source = hash_search(sources, &relid, HASH_ENTER, &found);
+	if (!found)
+		last_source->valid = false;
+	if (!is_current(last_source))
+		build_source(last_source, relation);
+	return last_source;
+}

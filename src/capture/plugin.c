@@ -1,0 +1,253 @@
+/*
+ * plugin.c
+ *		The output plugin: from decoded changes to the batch.
+ *
+ * It is loaded by the decoder of our capture worker, in whose process it fills the batch, and by nobody else: started over SQL or by a walsender it refuses, since a
+ * second reader of the slot would take changes away from the feeds. (Under pg_upgrade it may start: there the slot is created by SQL, and no worker runs.)
+ *
+ * The callbacks run in the decoder's inner transaction, which is aborted: they read catalogs as of the change, keep nothing in that transaction's memory, and write nothing.
+ *
+ * Our own writes have the origin DoNotReplicateId and are dropped before they are queued. No stream or prepare callbacks: transactions arrive whole, at COMMIT or COMMIT PREPARED.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "miscadmin.h"
+#include "replication/logical.h"
+#include "replication/origin.h"
+#include "replication/output_plugin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "capture/captured.h"
+#include "capture/images.h"
+#include "capture/plugin.h"
+
+extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
+
+static Scd2Batch *batch = NULL;
+static MemoryContext change_cxt = NULL;
+static Oid	control_relid = InvalidOid;
+
+void
+scd2_plugin_attach(Scd2Batch *to)
+{
+	batch = to;
+	change_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 change", ALLOCSET_DEFAULT_SIZES);
+}
+
+void
+scd2_plugin_find_control(void)
+{
+	control_relid = get_relname_relid("control", get_namespace_oid(SCD2_INTERNAL, false));
+}
+
+static void
+plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_init)
+{
+	opt->output_type = OUTPUT_PLUGIN_BINARY_OUTPUT;
+	if (batch == NULL && !IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("output plugin \"%s\" can only be used by its own capture worker", SCD2_PLUGIN),
+				 errhint("Read the changes with SELECT * FROM scd2.table_changes('table');")));
+}
+
+static bool
+plugin_filter_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
+{
+	return origin == DoNotReplicateId;
+}
+
+static void
+plugin_begin(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
+{
+	scd2_batch_begin_transaction(batch, txn->xid, scd2_txn_commit_time(txn));
+}
+
+static void
+plugin_commit(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, XLogRecPtr commit_lsn)
+{
+	scd2_batch_end_transaction(batch, txn->end_lsn);
+}
+
+static char *
+text_or_null(Datum value, bool isnull)
+{
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* A row of scd2_internal.control; columns are found by name, as they were then. */
+static void
+read_control(Relation relation, HeapTuple tuple)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	Datum	   *values = palloc(desc->natts * sizeof(Datum));
+	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+	Scd2Control control = {0};
+
+	heap_deform_tuple(tuple, desc, values, isnull);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
+
+		if (isnull[i])
+			continue;
+		if (strcmp(name, "control_id") == 0)
+			control.control_id = DatumGetInt64(values[i]);
+		else if (strcmp(name, "kind") == 0)
+			control.kind = text_or_null(values[i], isnull[i]);
+		else if (strcmp(name, "feed_id") == 0)
+			control.feed_id = DatumGetInt32(values[i]);
+		else if (strcmp(name, "flow_id") == 0)
+			control.flow_id = DatumGetInt32(values[i]);
+		else if (strcmp(name, "source_relid") == 0)
+			control.source_relid = DatumGetObjectId(values[i]);
+		else if (strcmp(name, "feed_relid") == 0)
+			control.feed_relid = DatumGetObjectId(values[i]);
+		else if (strcmp(name, "detail") == 0)
+			control.detail = text_or_null(values[i], isnull[i]);
+	}
+	scd2_batch_add_control(batch, &control);
+
+	/* From its place on, in this transaction too. */
+	if (strcmp(control.kind, "enable feed") == 0)
+		(void) scd2_captured_add(control.feed_id, control.source_relid, control.feed_relid);
+	else if (strcmp(control.kind, "disable feed") == 0)
+		scd2_captured_remove(control.feed_id);
+}
+
+static void
+fail_without_image(Scd2Feed *feed, Relation relation)
+{
+	scd2_batch_fail_feed(batch, feed,
+						 psprintf("table \"%s\" was changed without REPLICA IDENTITY FULL: the old row is not in the log",
+								  RelationGetRelationName(relation)));
+}
+
+static void
+add_new_image(Scd2Source *source, Relation relation, HeapTuple tuple, bool has_old, Scd2ChangeType type)
+{
+	if (!scd2_image_new(source, RelationGetDescr(relation), tuple, has_old))
+	{
+		fail_without_image(source->feed, relation);
+		return;
+	}
+	scd2_image_to_row(source, false);
+	scd2_batch_add_row(batch, source->feed, type);
+}
+
+static void
+add_old_image(Scd2Source *source, Scd2ChangeType type)
+{
+	scd2_image_to_row(source, true);
+	scd2_batch_add_row(batch, source->feed, type);
+}
+
+/* One row of a captured table. */
+static void
+capture_change(Scd2Source *source, Relation relation, ReorderBufferChange *change)
+{
+	HeapTuple	old = scd2_change_oldtuple(change);
+	HeapTuple	new = scd2_change_newtuple(change);
+
+	if (change->action != REORDER_BUFFER_CHANGE_INSERT)
+	{
+		if (old == NULL || !source->identity_full)
+		{
+			fail_without_image(source->feed, relation);
+			return;
+		}
+		scd2_image_old(source, RelationGetDescr(relation), old);
+	}
+	switch (change->action)
+	{
+		case REORDER_BUFFER_CHANGE_INSERT:
+			add_new_image(source, relation, new, false, SCD2_INSERT);
+			break;
+		case REORDER_BUFFER_CHANGE_UPDATE:
+			add_old_image(source, SCD2_UPDATE_PREIMAGE);
+			add_new_image(source, relation, new, true, SCD2_UPDATE_POSTIMAGE);
+			break;
+		case REORDER_BUFFER_CHANGE_DELETE:
+			add_old_image(source, SCD2_DELETE);
+			break;
+		default:
+			elog(ERROR, "unexpected change %d", (int) change->action);
+	}
+}
+
+static void
+plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
+			  Relation relation, ReorderBufferChange *change)
+{
+	Scd2Source *source;
+	MemoryContext old;
+
+	if (RelationGetRelid(relation) == control_relid)
+	{
+		if (change->action != REORDER_BUFFER_CHANGE_INSERT)
+			return;
+		old = MemoryContextSwitchTo(change_cxt);
+		read_control(relation, scd2_change_newtuple(change));
+	}
+	else
+	{
+		source = scd2_source_of(relation);
+		if (source->feed == NULL || source->feed->failure)
+			return;
+		old = MemoryContextSwitchTo(change_cxt);
+		if (source->feed->misfit)
+			scd2_batch_fail_feed(batch, source->feed, source->feed->misfit);
+		else
+			capture_change(source, relation, change);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(change_cxt);
+}
+
+/* The truncated relations: what lists the captured table itself is a truncate row; a leaf alone is a gap. */
+static void
+plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelations,
+				Relation relations[], ReorderBufferChange *change)
+{
+	List	   *whole = NIL;
+
+	for (int i = 0; i < nrelations; i++)
+	{
+		Scd2Feed   *feed = scd2_captured_by_source(RelationGetRelid(relations[i]));
+
+		if (feed == NULL || feed->failure)
+			continue;
+		whole = lappend(whole, feed);
+		memset(feed->isnull, true, feed->layout->natts * sizeof(bool));
+		scd2_batch_add_row(batch, feed, SCD2_TRUNCATE);
+	}
+	for (int i = 0; i < nrelations; i++)
+	{
+		Scd2Feed   *feed = scd2_source_of(relations[i])->feed;
+
+		if (feed == NULL || list_member_ptr(whole, feed))
+			continue;
+		scd2_batch_fail_feed(batch, feed,
+							 psprintf("partition \"%s\" was truncated alone: its rows left without a trace in the log",
+									  RelationGetRelationName(relations[i])));
+	}
+	list_free(whole);
+}
+
+void
+_PG_output_plugin_init(OutputPluginCallbacks *cb)
+{
+	cb->startup_cb = plugin_startup;
+	cb->begin_cb = plugin_begin;
+	cb->change_cb = plugin_change;
+	cb->truncate_cb = plugin_truncate;
+	cb->commit_cb = plugin_commit;
+	cb->filter_by_origin_cb = plugin_filter_by_origin;
+}

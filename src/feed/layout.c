@@ -1,0 +1,140 @@
+/*
+ * layout.c
+ *		The columns of a feed's rows, and how they follow those of the source.
+ *
+ * A layout is what rows are buffered in. It begins as the feed relation's columns and only ever grows, at its end, so rows that were buffered earlier stay readable
+ * (what they lack is NULL). The writer makes the relation follow (writer.c).
+ */
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "catalog/pg_attribute.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+
+#include "feed/layout.h"
+
+/* The 0-based index of a column that is there, or -1. */
+int
+scd2_layout_find(TupleDesc desc, const char *name)
+{
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && strcmp(NameStr(att->attname), name) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static void
+set_layout(Scd2Feed *feed, TupleDesc layout)
+{
+	feed->layout = layout;
+	feed->values = palloc0(layout->natts * sizeof(Datum));
+	feed->isnull = palloc0(layout->natts * sizeof(bool));
+}
+
+/*
+ * The columns of the feed relation, dropped ones left out. In feed->cxt. A relation that is gone, or is no feed, gives a feed that has failed.
+ */
+void
+scd2_layout_load(Scd2Feed *feed)
+{
+	Relation	rel = RelationIdGetRelation(feed->feed_relid);
+	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	TupleDesc	layout;
+	int			n = 0;
+
+	if (rel == NULL)
+	{
+		set_layout(feed, CreateTemplateTupleDesc(SCD2_META_COLUMNS));
+		feed->failure = pstrdup("the feed relation is gone");
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	for (int i = 0; i < rel->rd_att->natts; i++)
+		if (!TupleDescAttr(rel->rd_att, i)->attisdropped)
+			n++;
+	layout = CreateTemplateTupleDesc(n);
+	n = 0;
+	for (int i = 0; i < rel->rd_att->natts; i++)
+		if (!TupleDescAttr(rel->rd_att, i)->attisdropped)
+			TupleDescCopyEntry(layout, ++n, rel->rd_att, i + 1);
+	set_layout(feed, layout);
+	MemoryContextSwitchTo(old);
+	RelationClose(rel);
+}
+
+/* "names": a text[] of columns of the source that stay out. */
+void
+scd2_layout_exclude(Scd2Feed *feed, Datum names)
+{
+	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	Datum	   *elems;
+	int			n;
+
+	deconstruct_array(DatumGetArrayTypeP(names), TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &n);
+	feed->excluded = NIL;
+	for (int i = 0; i < n; i++)
+		feed->excluded = lappend(feed->excluded, TextDatumGetCString(elems[i]));
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+is_excluded(Scd2Feed *feed, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, feed->excluded)
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	return false;
+}
+
+static void
+append_column(Scd2Feed *feed, Form_pg_attribute att)
+{
+	TupleDesc	old = feed->layout;
+	TupleDesc	layout = CreateTemplateTupleDesc(old->natts + 1);
+	int32		typmod = att->atttypmod;
+	Oid			type = getBaseTypeAndTypmod(att->atttypid, &typmod);
+
+	for (int i = 1; i <= old->natts; i++)
+		TupleDescCopyEntry(layout, i, old, i);
+	TupleDescInitEntry(layout, old->natts + 1, NameStr(att->attname), type, typmod, att->attndims);
+	TupleDescInitEntryCollation(layout, old->natts + 1, att->attcollation);
+	set_layout(feed, layout);
+}
+
+/*
+ * Makes the layout fit a source of this shape: appends the columns it does not know. A column whose type changed cannot be stored: the feed fails.
+ */
+void
+scd2_layout_follow(Scd2Feed *feed, TupleDesc source)
+{
+	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+
+	for (int i = 0; i < source->natts && feed->failure == NULL; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(source, i);
+		int			at;
+
+		if (att->attisdropped || att->attgenerated == 'v' || is_excluded(feed, NameStr(att->attname)))
+			continue;
+		at = scd2_layout_find(feed->layout, NameStr(att->attname));
+		if (at < 0)
+			append_column(feed, att);
+		else if (at < SCD2_META_COLUMNS)
+			feed->misfit = psprintf("column \"%s\" has the name of a metadata column", NameStr(att->attname));
+		else if (getBaseType(att->atttypid) != TupleDescAttr(feed->layout, at)->atttypid)
+			feed->misfit = psprintf("column \"%s\" changed its type", NameStr(att->attname));
+	}
+	MemoryContextSwitchTo(old);
+}

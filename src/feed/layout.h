@@ -1,0 +1,15 @@
+/*
+ * layout.h
+ *		The columns of a feed's rows, and how they follow those of the source.
+ */
+#ifndef SCD2_FEED_LAYOUT_H
+#define SCD2_FEED_LAYOUT_H
+
+#include "capture/batch.h"
+
+extern void scd2_layout_load(Scd2Feed *feed);
+extern void scd2_layout_exclude(Scd2Feed *feed, Datum names);
+extern void scd2_layout_follow(Scd2Feed *feed, TupleDesc source);
+extern int	scd2_layout_find(TupleDesc desc, const char *name);
+
+#endif							/* SCD2_FEED_LAYOUT_H */

@@ -1,0 +1,361 @@
+/*
+ * writer.c
+ *		Rows of the batch into the feed.
+ *
+ * The rows of one feed in a batch go into its last leaf in one sweep, a page at a time. Rules:
+ *
+ * Append only, in version order: free space in earlier pages is never used (TABLE_INSERT_SKIP_FSM), so a reader that has read up to a block finds all later versions in
+ * or after it.
+ *
+ * Not logically logged (TABLE_INSERT_NO_LOGICAL): a feed is read here, and the decoder would only throw the rows away again. What a FOR ALL TABLES publication publishes of a feed is nothing.
+ *
+ * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the rows between add nothing. (Every row would be a third of the time.) Other indexes, which
+ * the owner may have made, get every row, and his constraints are checked: as the owner, since index expressions and checks are his code. Triggers do not fire.
+ *
+ * If the source gained columns that the feed lacks, the feed gets them here, in the same transaction. Columns that the owner added to the feed by hand must accept NULL.
+ *
+ * A lock on a feed is waited for: capture waits with it (scd2.capture shows for whom).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/partition.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "partitioning/partdesc.h"
+#include "pgstat.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "feed/layout.h"
+#include "feed/writer.h"
+#include "identity.h"
+#include "names.h"
+
+#define ROWS_AT_ONCE	1000
+#define BYTES_AT_ONCE	(256 * 1024)
+#define WRITE_OPTIONS	(TABLE_INSERT_SKIP_FSM | TABLE_INSERT_NO_LOGICAL)
+
+/* One feed being written. */
+typedef struct Writer
+{
+	Scd2Feed   *feed;
+	Relation	leaf;
+	int		   *column;			/* per attribute of the leaf: index into the layout, or -1 */
+	bool		as_is;			/* layout and leaf are the same columns */
+	EState	   *estate;
+	ResultRelInfo *rri;
+	bool		only_brin;
+	BulkInsertState bistate;
+	MemoryContext rows_cxt;		/* of the rows gathered, reset with each flush */
+	TupleTableSlot *source;		/* a row of the batch */
+	TupleTableSlot *slots[ROWS_AT_ONCE];
+	int			nslots;
+	int			made;
+	Size		bytes;
+} Writer;
+
+/* The leaf that takes new versions: the last one of a partitioned feed. */
+static Oid
+last_leaf(Relation feed)
+{
+	PartitionDesc desc;
+
+	if (feed->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
+		return RelationGetRelid(feed);
+	desc = RelationGetPartitionDesc(feed, true);
+	for (int i = desc->nparts - 1; i >= 0; i--)
+		if (i != desc->boundinfo->default_index)
+			return desc->oids[i];
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("feed \"%s\" has no partition", RelationGetRelationName(feed))));
+}
+
+static Relation
+open_feed(Scd2Feed *feed)
+{
+	Relation	rel = try_relation_open(feed->feed_relid, RowExclusiveLock);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the feed of table %s is gone",
+						scd2_relation_name(feed->source_relid))));
+	return rel;
+}
+
+/* Adds what the source gained. Excluded columns were left out of the layout by then. */
+static void
+add_missing_columns(Scd2Feed *feed, Relation rel)
+{
+	StringInfoData sql;
+	bool		any = false;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "ALTER TABLE %s",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)));
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(feed->layout, i);
+
+		if (scd2_layout_find(RelationGetDescr(rel), NameStr(att->attname)) >= 0)
+			continue;
+		appendStringInfo(&sql, "%s ADD COLUMN %s %s", any ? "," : "",
+						 quote_identifier(NameStr(att->attname)),
+						 format_type_extended(att->atttypid, att->atttypmod,
+											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
+		if (OidIsValid(att->attcollation) && att->attcollation != get_typcollation(att->atttypid))
+			appendStringInfo(&sql, " COLLATE %s", scd2_collation_name(att->attcollation));
+		any = true;
+	}
+	if (!any)
+		return;
+	SPI_connect();
+	if (SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not add columns to \"%s\"", RelationGetRelationName(rel));
+	SPI_finish();
+}
+
+/* Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an error for good. */
+static void
+map_leaf(Writer *w)
+{
+	TupleDesc	desc = RelationGetDescr(w->leaf);
+	TupleDesc	layout = w->feed->layout;
+
+	w->column = palloc(desc->natts * sizeof(int));
+	w->as_is = desc->natts == layout->natts;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		int			at = att->attisdropped ? -1 : scd2_layout_find(layout, NameStr(att->attname));
+
+		if (at >= 0 && TupleDescAttr(layout, at)->atttypid != att->atttypid)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("column \"%s\" of feed \"%s\" is of type %s, its rows of type %s",
+							NameStr(att->attname), RelationGetRelationName(w->leaf),
+							format_type_be(att->atttypid),
+							format_type_be(TupleDescAttr(layout, at)->atttypid))));
+		w->column[i] = at;
+		w->as_is &= at == i;
+	}
+}
+
+/* Finds out what has to be done for each row besides storing it. */
+static void
+open_indexes(Writer *w)
+{
+	w->estate = CreateExecutorState();
+	w->rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(w->rri, w->leaf, 1, NULL, 0);
+	ExecOpenIndices(w->rri, false);
+	scd2_init_range_table(w->estate, w->leaf, w->rri);
+
+	w->only_brin = true;
+	for (int i = 0; i < w->rri->ri_NumIndices; i++)
+		w->only_brin &= w->rri->ri_IndexRelationDescs[i]->rd_rel->relam == BRIN_AM_OID;
+}
+
+static Writer *
+begin_write(Scd2Feed *feed, Relation rel)
+{
+	Writer	   *w = palloc0(sizeof(Writer));
+
+	w->feed = feed;
+	w->leaf = table_open(last_leaf(rel), RowExclusiveLock);
+	map_leaf(w);
+	open_indexes(w);
+	w->bistate = GetBulkInsertState();
+	w->rows_cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 rows", ALLOCSET_DEFAULT_SIZES);
+	w->source = MakeSingleTupleTableSlot(feed->layout, &TTSOpsMinimalTuple);
+	return w;
+}
+
+static void
+insert_index_tuple(Writer *w, int index, TupleTableSlot *slot)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	IndexInfo  *info = w->rri->ri_IndexRelationInfo[index];
+
+	GetPerTupleExprContext(w->estate)->ecxt_scantuple = slot;
+	FormIndexDatum(info, slot, w->estate, values, isnull);
+	(void) index_insert(w->rri->ri_IndexRelationDescs[index], values, isnull, &slot->tts_tid,
+						w->leaf, UNIQUE_CHECK_NO, false, info);
+}
+
+/* First and last row of each page. */
+static void
+insert_brin_tuples(Writer *w)
+{
+	for (int i = 0; i < w->nslots; i++)
+	{
+		BlockNumber block = ItemPointerGetBlockNumber(&w->slots[i]->tts_tid);
+		bool		first = i == 0 ||
+			ItemPointerGetBlockNumber(&w->slots[i - 1]->tts_tid) != block;
+		bool		last = i == w->nslots - 1 ||
+			ItemPointerGetBlockNumber(&w->slots[i + 1]->tts_tid) != block;
+
+		if (!first && !last)
+			continue;
+		for (int index = 0; index < w->rri->ri_NumIndices; index++)
+			insert_index_tuple(w, index, w->slots[i]);
+		ResetPerTupleExprContext(w->estate);
+	}
+}
+
+static void
+insert_all_index_tuples(Writer *w)
+{
+	for (int i = 0; i < w->nslots; i++)
+	{
+		list_free(scd2_insert_index_tuples(w->rri, w->slots[i], w->estate));
+		ResetPerTupleExprContext(w->estate);
+	}
+}
+
+static void
+flush_rows(Writer *w)
+{
+	if (w->nslots == 0)
+		return;
+	table_multi_insert(w->leaf, w->slots, w->nslots, GetCurrentCommandId(true),
+					   WRITE_OPTIONS, w->bistate);
+	if (w->rri->ri_NumIndices > 0)
+	{
+		if (w->only_brin)
+			insert_brin_tuples(w);
+		else
+			insert_all_index_tuples(w);
+	}
+	for (int i = 0; i < w->nslots; i++)
+		ExecClearTuple(w->slots[i]);
+	MemoryContextReset(w->rows_cxt);
+	w->nslots = 0;
+	w->bytes = 0;
+}
+
+/* The row at hand as a tuple of the leaf, in rows_cxt. */
+static HeapTuple
+form_row(Writer *w)
+{
+	TupleDesc	desc = RelationGetDescr(w->leaf);
+	Datum	   *values;
+	bool	   *isnull;
+
+	if (w->as_is)
+		return ExecCopySlotHeapTuple(w->source);
+	slot_getallattrs(w->source);
+	values = palloc(desc->natts * sizeof(Datum));
+	isnull = palloc(desc->natts * sizeof(bool));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		int			at = w->column[i];
+
+		isnull[i] = at < 0 || w->source->tts_isnull[at];
+		values[i] = isnull[i] ? (Datum) 0 : w->source->tts_values[at];
+	}
+	return heap_form_tuple(desc, values, isnull);
+}
+
+static void
+add_row(Writer *w)
+{
+	TupleTableSlot *slot;
+	MemoryContext old;
+	HeapTuple	tup;
+
+	if (w->nslots == w->made)
+		w->slots[w->made++] = MakeSingleTupleTableSlot(RelationGetDescr(w->leaf), &TTSOpsHeapTuple);
+	slot = w->slots[w->nslots];
+	old = MemoryContextSwitchTo(w->rows_cxt);
+	tup = form_row(w);
+	MemoryContextSwitchTo(old);
+	ExecStoreHeapTuple(tup, slot, false);
+	slot->tts_tableOid = RelationGetRelid(w->leaf);
+	if (w->leaf->rd_att->constr)
+		ExecConstraints(w->rri, slot, w->estate);
+	w->nslots++;
+	w->bytes += tup->t_len;
+	if (w->nslots == ROWS_AT_ONCE || w->bytes > BYTES_AT_ONCE)
+		flush_rows(w);
+}
+
+static void
+end_write(Writer *w)
+{
+	flush_rows(w);
+	ExecDropSingleTupleTableSlot(w->source);
+	for (int i = 0; i < w->made; i++)
+		ExecDropSingleTupleTableSlot(w->slots[i]);
+	FreeBulkInsertState(w->bistate);
+	table_finish_bulk_insert(w->leaf, WRITE_OPTIONS);
+	ExecCloseIndices(w->rri);
+	FreeExecutorState(w->estate);
+	table_close(w->leaf, NoLock);
+}
+
+/*
+ * Writes the batch's rows of one feed. In a transaction with a snapshot; may be called again for the same rows after a failure. Raises what the server raises.
+ */
+void
+scd2_feed_write(Scd2Feed *feed)
+{
+	Relation	rel = open_feed(feed);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Scd2Identity self;
+	Writer	   *w;
+
+	add_missing_columns(feed, rel);
+	scd2_become(rel->rd_rel->relowner, &self);
+	w = begin_write(feed, rel);
+	tuplestore_rescan(feed->rows);
+	while (tuplestore_gettupleslot(feed->rows, true, false, w->source))
+	{
+		add_row(w);
+		/* A spilled store returns the row in the current context. */
+		ExecClearTuple(w->source);
+		CHECK_FOR_INTERRUPTS();
+	}
+	end_write(w);
+	scd2_become_self_again(&self);
+	table_close(rel, NoLock);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * Does an error mean that this feed cannot be written as it is, whenever it is tried? Internal errors (XX) and cancellations (57) are not: the worker dies and
+ * tries again, so that a fault of ours never hides behind a gap. Lack of resources and locks (53, 40, 55) pass.
+ */
+bool
+scd2_feed_error_is_permanent(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_INTERNAL_ERROR:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+		case ERRCODE_SYSTEM_ERROR:
+			return false;
+		default:
+			return true;
+	}
+}

@@ -1,0 +1,13 @@
+/*
+ * writer.h
+ *		Rows of the batch into the feed.
+ */
+#ifndef SCD2_FEED_WRITER_H
+#define SCD2_FEED_WRITER_H
+
+#include "capture/batch.h"
+
+extern void scd2_feed_write(Scd2Feed *feed);
+extern bool scd2_feed_error_is_permanent(int sqlerrcode);
+
+#endif							/* SCD2_FEED_WRITER_H */

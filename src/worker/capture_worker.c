@@ -1,0 +1,331 @@
+/*
+ * capture_worker.c
+ *		The capture worker: one per database, holds the slot.
+ *
+ *     start ── slot exists? ──no──► row with a new name, no position
+ *       │                             slot of that name dropped if it is there, created, persisted
+ *       │ yes                         row gets the position
+ *       ▼
+ *     open the decoder at the position
+ *       │
+ *       ├──► read to the end of the flushed log, or until the batch is full
+ *       │    write it: one transaction with rows, control effects, position       (capture/write.c)
+ *       │    publish: version, captured LSN, wake apply workers and sync()
+ *       │    confirm the slot, if the position is flushed and it is worth it
+ *       └─── wait for a commit, at most naptime
+ *
+ * Exactly once. Rows and position are one transaction; a new worker decodes from the position, so a death at any moment repeats and loses nothing. The slot is confirmed only up to a
+ * position whose commit is flushed (our commits are asynchronous): it can be behind the position, never ahead of it.
+ *
+ * A version is written only when its transaction is visible to new snapshots: decoding can be quicker than the committing backend, and with synchronous replication by a long time. So whoever sees
+ * version N in the position sees the tables as of N at least. While a synchronous standby is missing, capture waits as the writers do.
+ *
+ * Idle. When only others' WAL passes by, row and slot are moved on, at most every IDLE_ADVANCE.
+ *
+ * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for a millisecond, so that a busy writer finds it set and does not signal.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "replication/slot.h"
+#include "storage/proc.h"
+#include "storage/standby.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "capture/batch.h"
+#include "capture/captured.h"
+#include "capture/decoder.h"
+#include "capture/plugin.h"
+#include "capture/position.h"
+#include "capture/write.h"
+#include "worker/worker.h"
+
+#define IDLE_ADVANCE	(10 * USECS_PER_SEC)
+#define CONFIRM_BYTES	(16 * 1024 * 1024)
+#define CONFIRM_EVERY	(10 * USECS_PER_SEC)
+#define STANDBY_SNAPSHOT_BYTES	(64 * 1024 * 1024)
+#define STANDBY_SNAPSHOT_EVERY	(10 * USECS_PER_SEC)
+
+static Scd2Database *db;
+static Scd2Batch *batch;
+
+/* A position that is committed, and the end of that commit. */
+static XLogRecPtr written_position = InvalidXLogRecPtr;
+static XLogRecPtr written_commit = InvalidXLogRecPtr;
+static TimestampTz last_confirm = 0;
+static TimestampTz last_batch = 0;
+static TimestampTz last_advance = 0;
+
+/* PROC_IN_LOGICAL_DECODING would make our rows vanish: see decoder.c. */
+static void
+check_not_marked(void)
+{
+	if (MyProc->statusFlags & PROC_IN_LOGICAL_DECODING)
+		elog(PANIC, "capture worker is marked as only decoding");
+}
+
+/* Creates row and slot in three transactions, so that a death in between leaves nothing that is not found and cleared. */
+static void
+create_slot(Scd2Position *position, bool has_row)
+{
+	scd2_worker_set_state(SCD2_CAPTURE_CREATING_SLOT);
+	pgstat_report_activity(STATE_RUNNING, "creating the replication slot: waits for running transactions to end");
+	if (!has_row)
+	{
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		scd2_position_create(position);
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	/* The row must be on disk before a slot of its name can be. */
+	XLogFlush(XactLastCommitEnd);
+
+	StartTransactionCommand();
+	scd2_decoder_drop_slot(NameStr(position->slot));
+	position->lsn = scd2_decoder_create_slot(NameStr(position->slot));
+	CommitTransactionCommand();
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_position_write(position->version, position->timestamp, position->lsn);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	scd2_worker_set_state(SCD2_CAPTURE_STARTING);
+}
+
+/* Another database, cluster or timeline than recorded: a copy, a restore or a promoted standby, whose slot cannot be trusted. */
+static void
+check_same_place(const Scd2Position *position)
+{
+	if (position->database != MyDatabaseId || position->system_identifier != GetSystemIdentifier())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database is a copy of one that was captured"),
+				 errdetail("Recorded are database %u of system " UINT64_FORMAT ", here are %u of " UINT64_FORMAT ".",
+						   position->database, position->system_identifier,
+						   MyDatabaseId, GetSystemIdentifier())));
+}
+
+static void
+open_everything(Scd2Position *position)
+{
+	bool		has_row;
+
+	StartTransactionCommand();
+	has_row = scd2_position_read(position);
+	CommitTransactionCommand();
+	if (has_row)
+		check_same_place(position);
+
+	batch = scd2_batch_create(TopMemoryContext, 0, 0);
+	scd2_plugin_attach(batch);
+	if (!XLogRecPtrIsInvalid(position->lsn) && has_row)
+		;
+	else
+		create_slot(position, has_row);
+	batch->version = position->version;
+	batch->timestamp = position->timestamp;
+
+	StartTransactionCommand();
+	scd2_decoder_open(NameStr(position->slot), position->lsn);
+	CommitTransactionCommand();
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_captured_init(TopMemoryContext);
+	scd2_captured_load();
+	scd2_plugin_find_control();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* So far, every commit is captured; tells who waits. */
+static void
+publish(XLogRecPtr captured)
+{
+	pg_atomic_write_u64(&db->version, (uint64) batch->version);
+	pg_atomic_write_u64(&db->spilled, scd2_decoder_spilled());
+	if (captured > pg_atomic_read_u64(&db->captured_lsn))
+	{
+		pg_atomic_write_u64(&db->captured_lsn, captured);
+		scd2_progress();
+	}
+}
+
+static void
+publish_feeds(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->feeds)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (feed->rows)
+			scd2_feed_set_latest(feed->feed_id, feed->last_version);
+	}
+}
+
+static void
+write_batch(void)
+{
+	bool		woken = batch->feeds != NIL || batch->controls != NIL;
+
+	check_not_marked();
+	pgstat_report_activity(STATE_RUNNING, "writing feeds");
+	scd2_decoder_settle_caches();
+	scd2_write_batch(batch);
+	written_position = batch->captured_end;
+	written_commit = XactLastCommitEnd;
+	last_advance = last_batch = GetCurrentTimestamp();
+	scd2_decoder_forget_others();
+	publish_feeds();
+	if (batch->controls != NIL)
+		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
+	scd2_batch_reset(batch);
+	pg_atomic_write_u64(&db->version, (uint64) batch->version);
+	pgstat_report_stat(false);
+	if (woken)
+		scd2_wake_apply();
+}
+
+/* Nothing of ours went by, but others' WAL did: the position moves, so that the slot can. */
+static void
+advance_idle(TimestampTz now)
+{
+	XLogRecPtr	reached = scd2_decoder_reached();
+
+	if (!scd2_decoder_saw_others() || now - last_advance < IDLE_ADVANCE)
+		return;
+	check_not_marked();
+	scd2_decoder_settle_caches();
+	scd2_write_position(batch, reached);
+	written_position = reached;
+	written_commit = XactLastCommitEnd;
+	last_advance = now;
+	scd2_decoder_forget_others();
+}
+
+/* Lets the server forget the log before the position, when that is flushed and worth an fsync. */
+static void
+confirm(TimestampTz now)
+{
+	static TimestampTz last_snapshot = 0;
+
+	if (XLogRecPtrIsInvalid(written_position) || written_commit > GetFlushRecPtr(NULL))
+		return;
+	if (written_position <= scd2_decoder_confirmed())
+		return;
+	if (written_position < scd2_decoder_confirmed() + CONFIRM_BYTES && now - last_confirm < CONFIRM_EVERY)
+		return;
+	scd2_decoder_confirm(written_position);
+	last_confirm = now;
+
+	/* The slot's restart point moves only past a record of the running transactions; after a crash there may be none for long. */
+	if (scd2_decoder_confirmed() > MyReplicationSlot->data.restart_lsn + STANDBY_SNAPSHOT_BYTES &&
+		now - last_snapshot > STANDBY_SNAPSHOT_EVERY)
+	{
+		last_snapshot = now;
+		LogStandbySnapshot();
+	}
+}
+
+/* One look at the log. True: its end was reached. */
+static bool
+work(void)
+{
+	XLogRecPtr	wake = pg_atomic_read_u64(&db->wake_lsn);
+	XLogRecPtr	flushed;
+	TimestampTz now;
+	bool		reached_end;
+
+	if (wake > GetFlushRecPtr(NULL))
+		XLogFlush(wake);
+	flushed = GetFlushRecPtr(NULL);
+	reached_end = scd2_decoder_read(batch, scd2_batch_changes);
+	if (batch->changes > 0)
+		write_batch();
+	publish(reached_end ? flushed : scd2_decoder_reached());
+
+	now = GetCurrentTimestamp();
+	if (reached_end)
+		advance_idle(now);
+	confirm(now);
+	return reached_end;
+}
+
+/* Waits for commits; see "Wake-up" above. */
+static void
+rest(void)
+{
+	if (GetCurrentTimestamp() - last_batch < 1000)
+	{
+		(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		scd2_worker_wait(0);
+		return;
+	}
+	pgstat_report_activity(STATE_IDLE, NULL);
+	scd2_worker_wait(scd2_naptime);
+}
+
+static void
+set_decoding_memory(void)
+{
+	char		kb[32];
+
+	/* What the decoder really uses is about a third more than its limit. */
+	snprintf(kb, sizeof(kb), "%d", Max(64, (int) (scd2_decoding_work_mem * 0.75)));
+	SetConfigOption("logical_decoding_work_mem", kb, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+static void
+run(void)
+{
+	Scd2Position position;
+
+	memset(&position, 0, sizeof(position));
+	set_decoding_memory();
+	open_everything(&position);
+	scd2_worker_set_state(SCD2_CAPTURE_RUNNING);
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	db->napply = SCD2_MAX_APPLY;
+	LWLockRelease(scd2_shmem->lock);
+	scd2_wake_launcher();
+	for (;;)
+	{
+		if (work())
+			rest();
+		else
+			scd2_worker_wait(0);
+		set_decoding_memory();
+	}
+}
+
+void
+scd2_capture_main(Datum arg)
+{
+	Scd2WorkerArg who;
+
+	db = scd2_worker_begin(&who);
+	PG_TRY();
+	{
+		run();
+	}
+	PG_CATCH();
+	{
+		/* The process ends and a new one begins at the position: nothing in memory is worth keeping after an error. */
+		MemoryContextSwitchTo(TopMemoryContext);
+		scd2_worker_note_error(CopyErrorData()->message);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}

@@ -1,0 +1,279 @@
+/*
+ * launcher.c
+ *		Keeps the workers of every database that has the extension running.
+ *
+ * One process, started by the postmaster when recovery is over (so it is idle on a standby and starts at promotion). It is connected to no database. At its start it has
+ * a capture worker look into each database once, two at a time; a worker that finds no extension ends and is forgotten. Later a CREATE EXTENSION tells it through shared memory, at commit.
+ *
+ * It starts workers, and restarts what ended: at once if it was told to end, after 1 s, 2 s, 4 s … 60 s if it failed (worker.c counts). It never waits for a worker, so one
+ * that hangs harms nobody else.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "worker/worker.h"
+
+#define PROBES_AT_ONCE	2		/* databases looked into at the same time, at start */
+#define NO_SLOT_RETRY	(5 * USECS_PER_SEC)
+
+/* Our own view of an entry of shared memory, by the same index. */
+typedef struct Children
+{
+	BackgroundWorkerHandle *capture;
+	BackgroundWorkerHandle *apply[SCD2_MAX_APPLY];
+	TimestampTz apply_retry_at;
+	bool		out_of_workers; /* said so already */
+} Children;
+
+static Children children[SCD2_MAX_DATABASES];
+static List *unprobed = NIL;	/* oids of databases not looked into yet */
+
+static void
+launcher_leave(int code, Datum arg)
+{
+	scd2_shmem->launcher_latch = NULL;
+	scd2_shmem->launcher_pid = 0;
+}
+
+/* The databases that may have the extension. A template must have no connections when it is copied: left alone. */
+static void
+list_databases(void)
+{
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tup;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while (HeapTupleIsValid(tup = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database db = (Form_pg_database) GETSTRUCT(tup);
+		MemoryContext old;
+
+		if (!db->datallowconn || db->datistemplate)
+			continue;
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		unprobed = lappend_oid(unprobed, db->oid);
+		MemoryContextSwitchTo(old);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+}
+
+static bool
+database_exists(Oid dboid)
+{
+	bool		exists;
+
+	StartTransactionCommand();
+	exists = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(dboid));
+	CommitTransactionCommand();
+	return exists;
+}
+
+/* Is the worker behind the handle there? Forgets it if it has ended. */
+static bool
+alive(BackgroundWorkerHandle **handle)
+{
+	pid_t		pid;
+
+	if (*handle == NULL)
+		return false;
+	if (GetBackgroundWorkerPid(*handle, &pid) != BGWH_STOPPED)
+		return true;
+	pfree(*handle);
+	*handle = NULL;
+	return false;
+}
+
+static BackgroundWorkerHandle *
+start_worker(Oid dboid, int apply_slot)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle = NULL;
+	Scd2WorkerArg arg = {dboid, apply_slot};
+	bool		capture = apply_slot < 0;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_notify_pid = MyProcPid;
+	strlcpy(worker.bgw_library_name, "pg_scd2", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, capture ? "scd2_capture_main" : "scd2_apply_main", BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN,
+			 capture ? "pg_scd2 capture worker for database %u" : "pg_scd2 apply worker for database %u", dboid);
+	strlcpy(worker.bgw_type, capture ? "pg_scd2 capture" : "pg_scd2 apply", BGW_MAXLEN);
+	memcpy(worker.bgw_extra, &arg, sizeof(arg));
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+		handle = NULL;
+	MemoryContextSwitchTo(old);
+	return handle;
+}
+
+static void
+say_out_of_workers(Scd2Database *db, Children *kids)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	db->state = SCD2_CAPTURE_FAILED;
+	strlcpy(db->error, "no free background worker: raise max_worker_processes", SCD2_ERROR_LEN);
+	LWLockRelease(scd2_shmem->lock);
+	if (!kids->out_of_workers)
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no free background worker for pg_scd2 in database %u", db->dboid),
+				 errhint("Raise max_worker_processes and restart the server.")));
+	kids->out_of_workers = true;
+}
+
+static void
+terminate_children(Children *kids)
+{
+	if (alive(&kids->capture))
+		TerminateBackgroundWorker(kids->capture);
+	for (int i = 0; i < SCD2_MAX_APPLY; i++)
+		if (alive(&kids->apply[i]))
+			TerminateBackgroundWorker(kids->apply[i]);
+}
+
+/* Starts what is missing; returns when to look again at the latest (0: no need). */
+static TimestampTz
+keep_running(Scd2Database *db, Children *kids, TimestampTz now)
+{
+	TimestampTz again = 0;
+	int			napply = Min(db->napply, scd2_max_apply_workers);
+
+	if (!alive(&kids->capture))
+	{
+		if (db->retry_at > now)
+			return db->retry_at;
+		if (db->failures > 0 && !database_exists(db->dboid))
+		{
+			db->wanted = false;
+			return now;
+		}
+		kids->capture = start_worker(db->dboid, -1);
+		if (kids->capture == NULL)
+		{
+			say_out_of_workers(db, kids);
+			return db->retry_at = now + NO_SLOT_RETRY;
+		}
+		kids->out_of_workers = false;
+		return 0;
+	}
+	if (db->state != SCD2_CAPTURE_RUNNING || kids->apply_retry_at > now)
+		return kids->apply_retry_at > now ? kids->apply_retry_at : 0;
+	for (int i = 0; i < napply; i++)
+	{
+		if (alive(&kids->apply[i]))
+			continue;
+		kids->apply[i] = start_worker(db->dboid, i);
+		kids->apply_retry_at = now + USECS_PER_SEC;
+		again = kids->apply_retry_at;
+	}
+	return again;
+}
+
+/* An entry that nobody wants: its processes end by themselves or with their database; then it is free, unless it tells that it was stopped. */
+static void
+let_go(Scd2Database *db, Children *kids)
+{
+	bool		busy = alive(&kids->capture);
+
+	for (int i = 0; i < SCD2_MAX_APPLY; i++)
+	{
+		if (!alive(&kids->apply[i]))
+			continue;
+		TerminateBackgroundWorker(kids->apply[i]);
+		busy = true;
+	}
+	if (!busy && db->state != SCD2_CAPTURE_STOPPED)
+		scd2_free_database(db);
+}
+
+/* One look at everything; returns milliseconds until the next, unless woken. */
+static long
+manage(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz next = now + 60 * USECS_PER_SEC;
+	int			probing = 0;
+
+	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+	{
+		Scd2Database *db = &scd2_shmem->databases[i];
+		TimestampTz again = 0;
+
+		if (!OidIsValid(db->dboid))
+			continue;
+		if (!scd2_enabled)
+			terminate_children(&children[i]);
+		else if (db->wanted)
+			again = keep_running(db, &children[i], now);
+		else
+			let_go(db, &children[i]);
+		if (again != 0 && again < next)
+			next = again;
+		if (db->wanted && db->state == SCD2_CAPTURE_OFF)
+			probing++;
+	}
+	while (scd2_enabled && unprobed != NIL && probing < PROBES_AT_ONCE)
+	{
+		scd2_want_workers(linitial_oid(unprobed));
+		unprobed = list_delete_first(unprobed);
+		probing++;
+		next = now;
+	}
+	return Max(10, (next - now) / 1000);
+}
+
+void
+scd2_launcher_main(Datum arg)
+{
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	before_shmem_exit(launcher_leave, (Datum) 0);
+	scd2_shmem->launcher_pid = MyProcPid;
+	scd2_shmem->launcher_latch = MyLatch;
+	list_databases();
+
+	for (;;)
+	{
+		long		ms = manage();
+
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+	}
+}

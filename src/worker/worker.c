@@ -1,0 +1,304 @@
+/*
+ * worker.c
+ *		What capture and apply workers have in common: birth, settings, waiting, death.
+ *
+ * A worker is started by the launcher, never restarted by the postmaster (BGW_NEVER_RESTART): the launcher knows when to back off. It tells how it ended through
+ * the database's entry in shared memory:
+ *
+ *   quietly (no extension, stopped, switched off)     "wanted" is taken back; the launcher frees the entry or leaves it as stopped
+ *   told to (SIGTERM, pg_terminate_backend)           started again at once
+ *   with an error                                     started again after 1 s, 2 s, 4 s … 60 s; the error is kept for scd2.capture
+ *
+ * A worker runs as the bootstrap superuser. Settings that could change what it does are fixed here, whatever the server, database or role says.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "commands/extension.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "replication/origin.h"
+#include "replication/slot.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "worker/worker.h"
+
+bool		scd2_in_worker = false;
+
+static Scd2Database *me = NULL;
+static Scd2WorkerArg my_arg;
+static bool ends_quietly = false;
+static volatile sig_atomic_t told_to_end = false;
+
+static const char *const fixed_settings[][2] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"synchronous_commit", "off"},
+	{"default_transaction_isolation", "read committed"},
+	{"default_transaction_read_only", "off"},
+	{"default_transaction_deferrable", "off"},
+	{"statement_timeout", "0"},
+	{"transaction_timeout", "0"},
+	{"lock_timeout", "0"},
+	{"idle_in_transaction_session_timeout", "0"},
+	{"idle_session_timeout", "0"},
+	{"session_replication_role", "origin"},
+	{"row_security", "off"},
+	{"TimeZone", "UTC"},
+	{"DateStyle", "ISO, YMD"},
+	{"IntervalStyle", "postgres"},
+	{"bytea_output", "hex"},
+	{"extra_float_digits", "1"},
+	{"xmlbinary", "base64"},
+	{"xmloption", "content"},
+	{"jit", "off"},
+	{"temp_file_limit", "-1"},
+	{"default_table_access_method", "heap"},
+	{"max_parallel_workers_per_gather", "0"},
+	{"client_min_messages", "warning"},
+};
+
+static void
+fix_settings(void)
+{
+	for (int i = 0; i < lengthof(fixed_settings); i++)
+	{
+		/* transaction_timeout, for one, came with 17 */
+		if (GetConfigOption(fixed_settings[i][0], true, false) == NULL)
+			continue;
+		SetConfigOption(fixed_settings[i][0], fixed_settings[i][1],
+						PGC_SUSET, PGC_S_OVERRIDE);
+	}
+}
+
+static void
+handle_sigterm(SIGNAL_ARGS)
+{
+	told_to_end = true;
+	die(postgres_signal_arg);
+}
+
+static void
+leave(int code, Datum arg)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	if (my_arg.apply_slot >= 0)
+	{
+		me->apply_pid[my_arg.apply_slot] = 0;
+		me->apply_latch[my_arg.apply_slot] = NULL;
+	}
+	else if (me->capture_pid == MyProcPid)
+	{
+		me->capture_pid = 0;
+		me->capture_latch = NULL;
+		pg_atomic_write_u64(&me->captured_lsn, 0);
+		if (!ends_quietly)
+		{
+			me->failures = told_to_end ? 0 : me->failures + 1;
+			me->state = told_to_end ? SCD2_CAPTURE_OFF : SCD2_CAPTURE_FAILED;
+			me->retry_at = told_to_end ? 0 :
+				GetCurrentTimestamp() +
+				USECS_PER_SEC * Min(60, 1 << Min(me->failures - 1, 6));
+		}
+	}
+	LWLockRelease(scd2_shmem->lock);
+	ConditionVariableBroadcast(&me->progress);
+}
+
+/* Ends this process without a word; "wanted" false: the launcher does not start it again until asked. */
+static void
+end_quietly(bool wanted, Scd2CaptureState state)
+{
+	ends_quietly = true;
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	if (my_arg.apply_slot < 0)
+	{
+		me->wanted = wanted;
+		me->state = state;
+	}
+	LWLockRelease(scd2_shmem->lock);
+	scd2_wake_launcher();
+	proc_exit(0);
+}
+
+/* Takes the place in shared memory; a second worker for the same place goes. */
+static void
+enter(void)
+{
+	bool		taken = false;
+
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	me = scd2_find_database(my_arg.dboid);
+	if (me == NULL)
+		taken = true;
+	else if (my_arg.apply_slot >= 0)
+	{
+		taken = me->apply_pid[my_arg.apply_slot] != 0;
+		if (!taken)
+		{
+			me->apply_pid[my_arg.apply_slot] = MyProcPid;
+			me->apply_latch[my_arg.apply_slot] = MyLatch;
+		}
+	}
+	else
+	{
+		taken = me->capture_pid != 0;
+		if (!taken)
+		{
+			me->capture_pid = MyProcPid;
+			me->capture_latch = MyLatch;
+			me->state = SCD2_CAPTURE_STARTING;
+		}
+	}
+	LWLockRelease(scd2_shmem->lock);
+	if (taken)
+		proc_exit(0);
+	before_shmem_exit(leave, (Datum) 0);
+}
+
+/*
+ * Drops the slots that an extension which is gone has left in this database: they would hold back WAL for ever. Only ours have our plugin.
+ */
+static void
+drop_orphaned_slots(void)
+{
+	for (int i = 0; i < max_replication_slots; i++)
+	{
+		ReplicationSlot *slot = &ReplicationSlotCtl->replication_slots[i];
+		NameData	name;
+		bool		ours;
+
+		LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+		ours = slot->in_use && slot->data.database == MyDatabaseId &&
+			strcmp(NameStr(slot->data.plugin), SCD2_PLUGIN) == 0;
+		name = slot->data.name;
+		LWLockRelease(ReplicationSlotControlLock);
+		if (!ours)
+			continue;
+		ereport(LOG,
+				(errmsg("dropping replication slot \"%s\": extension pg_scd2 is no longer in this database",
+						NameStr(name))));
+		ReplicationSlotDrop(NameStr(name), true);
+	}
+}
+
+/* Is there work for this worker in this database? Ends the process if not. */
+static void
+check_wanted(void)
+{
+	bool		installed;
+	bool		stopped = false;
+
+	StartTransactionCommand();
+	installed = OidIsValid(get_extension_oid(SCD2_EXTENSION, true));
+	if (installed)
+	{
+		SPI_connect();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		if (SPI_execute("SELECT FROM scd2_internal.switch WHERE stopped", true, 1) == SPI_OK_SELECT)
+			stopped = SPI_processed > 0;
+		PopActiveSnapshot();
+		SPI_finish();
+	}
+	CommitTransactionCommand();
+
+	if (!installed)
+	{
+		if (my_arg.apply_slot < 0)
+		{
+			if (MyReplicationSlot)
+				ReplicationSlotRelease();
+			drop_orphaned_slots();
+		}
+		end_quietly(false, SCD2_CAPTURE_OFF);
+	}
+	if (stopped)
+		end_quietly(false, SCD2_CAPTURE_STOPPED);
+	if (!scd2_enabled)
+		end_quietly(true, SCD2_CAPTURE_OFF);
+}
+
+Scd2Database *
+scd2_worker_begin(Scd2WorkerArg *arg)
+{
+	memcpy(&my_arg, MyBgworkerEntry->bgw_extra, sizeof(my_arg));
+	*arg = my_arg;
+
+	pqsignal(SIGTERM, handle_sigterm);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+
+	enter();
+	BackgroundWorkerInitializeConnectionByOid(my_arg.dboid, InvalidOid, 0);
+	fix_settings();
+	scd2_in_worker = true;
+	check_wanted();
+	return me;
+}
+
+void
+scd2_worker_wait(long ms)
+{
+	static uint32 recheck_seen = 0;
+	uint32		recheck;
+
+	if (ms != 0)
+	{
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms > 0 ? WL_TIMEOUT : 0),
+						 ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		if (!scd2_enabled)
+			end_quietly(true, SCD2_CAPTURE_OFF);
+	}
+	recheck = pg_atomic_read_u32(&me->recheck);
+	if (recheck != recheck_seen)
+	{
+		recheck_seen = recheck;
+		check_wanted();
+	}
+}
+
+void
+scd2_mark_writes(bool mark)
+{
+	replorigin_session_origin = mark ? DoNotReplicateId : InvalidRepOriginId;
+}
+
+/* Keeps an error for scd2.capture: called with the error at hand, before it is thrown on. */
+void
+scd2_worker_note_error(const char *message)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	strlcpy(me->error, message, SCD2_ERROR_LEN);
+	LWLockRelease(scd2_shmem->lock);
+}
+
+/* The capture worker got through a batch: what went wrong before is over. */
+void
+scd2_worker_set_state(Scd2CaptureState state)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	me->state = state;
+	if (state == SCD2_CAPTURE_RUNNING)
+	{
+		me->failures = 0;
+		me->error[0] = '\0';
+	}
+	LWLockRelease(scd2_shmem->lock);
+}
