@@ -9,6 +9,7 @@
 #include "access/xlogdefs.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 

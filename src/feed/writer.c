@@ -18,10 +18,14 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -29,6 +33,7 @@
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "pgstat.h"
 #include "utils/builtins.h"
@@ -57,7 +62,7 @@ typedef struct Writer
 	EState	   *estate;
 	ResultRelInfo *rri;
 	bool		only_brin;
-	BulkInsertState bistate;
+	struct BulkInsertStateData *bistate;
 	MemoryContext rows_cxt;		/* of the rows gathered, reset with each flush */
 	TupleTableSlot *source;		/* a row of the batch */
 	TupleTableSlot *slots[ROWS_AT_ONCE];

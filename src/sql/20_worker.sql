@@ -19,3 +19,55 @@ CREATE FUNCTION scd2_internal.feed_latest(feed_id integer) RETURNS bigint
 -- (bounded by pg_scd2.lock_timeout, and only while the transaction has written nothing), else fails with what it waits for.
 CREATE FUNCTION scd2_internal.require_capture() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_require_capture' LANGUAGE C;
+
+-- The name of a flow that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that failed; with "tell", a NOTICE for what is not waited for.
+CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    r record;
+    pending text;
+BEGIN
+    FOR r IN
+        SELECT f.name, f.paused, s.phase, s.last_error, fs.state AS feed_state, fs.error AS feed_error,
+               format('%I.%I', f.source_schema, f.source_name) AS source,
+               c.oid IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') AS mine,
+               s.flow_id IS NULL OR s.phase = 'copy'
+                   OR s.phase = 'apply' AND s.watermark_version < least(sync_pending.version, coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) AS behind
+        FROM scd2_internal.flow f
+        LEFT JOIN scd2_internal.flow_state s USING (flow_id)
+        LEFT JOIN scd2_internal.feed_state fs ON fs.feed_id = f.feed_id
+        LEFT JOIN pg_class c ON c.oid = f.target_relid
+        WHERE f.kind = 'auto_cdc' AND f.feed_id IS NOT NULL
+          AND (targets IS NULL OR f.target_relid = ANY (targets))
+    LOOP
+        IF NOT r.mine OR r.paused THEN
+            IF tell THEN
+                RAISE NOTICE 'not waiting for flow "%": %', r.name, CASE WHEN r.paused THEN 'it is paused' ELSE 'it belongs to another role' END;
+            END IF;
+            CONTINUE;
+        END IF;
+        IF r.phase = 'failed' THEN
+            RAISE EXCEPTION 'flow "%" has failed: %', r.name, r.last_error
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('SELECT scd2.resume_flow(%L);', r.name);
+        END IF;
+        IF r.feed_state = 'failed' THEN
+            RAISE EXCEPTION 'the feed of % has failed: %', r.source, r.feed_error
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SELECT * FROM scd2.diagnose();';
+        END IF;
+        IF r.behind THEN
+            pending := r.name;
+        END IF;
+    END LOOP;
+    RETURN pending;
+END $$;
+
+-- BEFORE statement trigger of feeds and targets: 55000 unless the worker writes, or the owner with pg_scd2.allow_target_writes = on.
+CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd2_guard' LANGUAGE C;
+
+-- The workers look whether they are still wanted when the calling transaction commits.
+CREATE FUNCTION scd2_internal.workers_changed() RETURNS void AS 'MODULE_PATHNAME', 'scd2_workers_changed' LANGUAGE C;
+
+CREATE FUNCTION scd2_internal.start_workers_at_commit() RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_start_workers_at_commit' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.start_workers_at_commit() IS
+    'Tells the launcher, when the calling transaction commits, to start this database''s workers. No error if the library is not preloaded.';

@@ -1,0 +1,259 @@
+/*
+ * sync.c
+ *		scd2.sync(): waits until what was committed before the call is in the feeds and in the targets.
+ *
+ * A round: take the log's end, have it flushed and captured, then wait until every flow asked for has applied the version that was reached. Targets can be sources of others: rounds are
+ * repeated until one brings no new version.
+ *
+ * Waiting for oneself is refused. In a transaction that has written, capture waits for its commit; in one whose snapshot is fixed, the result could not be seen (25001).
+ * A lock of the caller's that a worker waits for is found with pg_blocking_pids (55P03).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/dbcommands.h"
+#include "access/xlog_internal.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "identity.h"
+#include "worker/ready.h"
+#include "worker/sync.h"
+#include "worker/worker.h"
+
+#define LOOK_AGAIN		100		/* ms, without a sign of progress */
+
+PG_FUNCTION_INFO_V1(scd2_sync);
+
+typedef struct Sync
+{
+	TimestampTz deadline;		/* 0: none */
+	Oid			caller;
+	Datum		targets;		/* regclass[] */
+	bool		all;			/* no targets given */
+	bool		noticed;		/* what is not waited for was told */
+} Sync;
+
+/*
+ * The end of the log as it is now, flushed. The insert position stands behind the header of a page in which there is nothing yet: such a place can be neither flushed nor reached.
+ */
+XLogRecPtr
+scd2_flushed_end(void)
+{
+	XLogRecPtr	end = GetXLogInsertRecPtr();
+	uint32		in_page = end % XLOG_BLCKSZ;
+
+	if (in_page == SizeOfXLogShortPHD ||
+		(in_page == SizeOfXLogLongPHD && XLogSegmentOffset(end, wal_segment_size) == SizeOfXLogLongPHD))
+		end -= in_page;
+	XLogFlush(end);
+	return end;
+}
+
+static void
+refuse_waiting_for_oneself(void)
+{
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("scd2.sync() cannot run in a transaction that has written"),
+				 errdetail("It would wait for the transaction's own commit."),
+				 errhint("COMMIT; SELECT scd2.sync();")));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("scd2.sync() cannot run in a transaction whose snapshot is fixed"),
+				 errdetail("The transaction could not see the result."),
+				 errhint("COMMIT; SELECT scd2.sync();")));
+}
+
+/* One value of a query, as the extension's owner sees it. */
+static char *
+ask(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
+{
+	Scd2Identity self;
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *answer = NULL;
+
+	scd2_become(BOOTSTRAP_SUPERUSERID, &self);
+	SPI_connect();
+	if (SPI_execute_with_args(sql, nargs, types, values, nulls, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal");
+	if (SPI_processed > 0)
+	{
+		char	   *value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+
+		if (value)
+			answer = MemoryContextStrdup(cxt, value);
+	}
+	SPI_finish();
+	scd2_become_self_again(&self);
+	return answer;
+}
+
+static void
+check_workers(Scd2Database *db)
+{
+	Scd2CaptureState state;
+	char		error[SCD2_ERROR_LEN];
+
+	scd2_require_settings();
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	state = db->state;
+	strlcpy(error, db->error, SCD2_ERROR_LEN);
+	LWLockRelease(scd2_shmem->lock);
+	if (state == SCD2_CAPTURE_STOPPED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the workers of database \"%s\" are stopped", get_database_name(MyDatabaseId)),
+				 errhint("SELECT scd2.start();")));
+	if (state == SCD2_CAPTURE_FAILED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the capture worker of database \"%s\" failed: %s", get_database_name(MyDatabaseId), error),
+				 errhint("SELECT * FROM scd2.diagnose();")));
+}
+
+/* Is a worker waiting for a lock that this session holds? */
+static void
+check_own_locks(void)
+{
+	char	   *mine = ask("SELECT pid FROM scd2_internal.capture_status() s, pg_catalog.unnest(s.apply_pids || s.pid) pid"
+						   " WHERE pg_catalog.pg_backend_pid() = ANY (pg_catalog.pg_blocking_pids(pid))",
+						   0, NULL, NULL, NULL);
+
+	if (mine)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("scd2.sync() would wait for a lock of its own transaction"),
+				 errdetail("Worker %s waits for a lock that this session holds.", mine),
+				 errhint("COMMIT; SELECT scd2.sync();")));
+}
+
+/* Waits for a sign of progress; raises when that is hopeless. */
+static void
+wait_for_progress(Sync *sync, Scd2Database *db)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (sync->deadline != 0 && now >= sync->deadline)
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("scd2.sync() reached its timeout"),
+				 errhint("SELECT * FROM scd2.diagnose();")));
+	if (ConditionVariableTimedSleep(&db->progress, LOOK_AGAIN, PG_WAIT_EXTENSION))
+	{
+		ConditionVariableCancelSleep();
+		check_own_locks();
+		scd2_wake_capture(InvalidXLogRecPtr);
+		scd2_wake_apply();
+	}
+	CHECK_FOR_INTERRUPTS();
+}
+
+static void
+wait_until_captured(Sync *sync, Scd2Database *db)
+{
+	XLogRecPtr	end = scd2_flushed_end();
+
+	scd2_wake_capture(end);
+	while (pg_atomic_read_u64(&db->captured_lsn) < end)
+	{
+		check_workers(db);
+		wait_for_progress(sync, db);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Flows that have not applied "version" yet; raises if one of them never will. */
+static bool
+flows_pending(Sync *sync, int64 version)
+{
+	Oid			types[] = {OIDOID, REGCLASSARRAYOID, INT8OID, BOOLOID};
+	Datum		values[] = {
+		ObjectIdGetDatum(sync->caller), sync->targets, Int64GetDatum(version), BoolGetDatum(!sync->noticed)
+	};
+	char	   *pending;
+
+	pending = ask("SELECT scd2_internal.sync_pending($1, $2, $3, $4)", 4, types, values,
+				  sync->all ? " n  " : NULL);
+	sync->noticed = true;
+	return pending != NULL;
+}
+
+static void
+wait_until_applied(Sync *sync, Scd2Database *db, int64 version)
+{
+	scd2_wake_apply();
+	while (flows_pending(sync, version))
+	{
+		check_workers(db);
+		wait_for_progress(sync, db);
+	}
+	ConditionVariableCancelSleep();
+}
+
+static bool
+has_chains(void)
+{
+	return ask("SELECT 1 FROM scd2_internal.feed f JOIN scd2_internal.flow w ON w.target_relid = f.source_relid"
+			   " WHERE NOT f.disabled", 0, NULL, NULL, NULL) != NULL;
+}
+
+static Scd2Database *
+require_database(Sync *sync)
+{
+	Scd2Database *db;
+
+	scd2_require_settings();
+	db = scd2_my_database();
+	if (db == NULL)
+	{
+		scd2_want_workers(MyDatabaseId);
+		db = scd2_my_database();
+	}
+	if (db == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no workers run in database \"%s\"", get_database_name(MyDatabaseId)),
+				 errhint("SELECT scd2.start();")));
+	return db;
+}
+
+Datum
+scd2_sync(PG_FUNCTION_ARGS)
+{
+	Sync		sync = {0};
+	Scd2Database *db;
+	int64		version = -1;
+	int64		before;
+
+	refuse_waiting_for_oneself();
+	if (!PG_ARGISNULL(0))
+		sync.deadline = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+																TimestampTzGetDatum(GetCurrentTimestamp()),
+																PG_GETARG_DATUM(0)));
+	sync.caller = GetUserId();
+	sync.all = PG_ARGISNULL(1);
+	sync.targets = sync.all ? (Datum) 0 : PG_GETARG_DATUM(1);
+
+	db = require_database(&sync);
+	do
+	{
+		before = version;
+		wait_until_captured(&sync, db);
+		version = (int64) pg_atomic_read_u64(&db->version);
+		wait_until_applied(&sync, db, version);
+	} while (version != before && has_chains());
+	PG_RETURN_INT64(version);
+}

@@ -1,0 +1,12 @@
+/*
+ * sync.h
+ *		The end of the log, as a place to wait for.
+ */
+#ifndef SCD2_WORKER_SYNC_H
+#define SCD2_WORKER_SYNC_H
+
+#include "access/xlogdefs.h"
+
+extern XLogRecPtr scd2_flushed_end(void);
+
+#endif							/* SCD2_WORKER_SYNC_H */
