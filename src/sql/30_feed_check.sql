@@ -236,7 +236,8 @@ BEGIN
     SELECT f.name INTO bad FROM scd2_internal.feed_columns(source, except_column_list) f GROUP BY f.name HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
         PERFORM scd2_internal.refuse('42701', format('column "%s" of table "%s" has the name of a metadata column of its feed', bad, source_label),
-            hint => format('ALTER TABLE %s RENAME COLUMN %I TO ...; or leave it out: except_column_list => %L', source::regclass, bad, ARRAY[bad]));
+            'Rename it, or leave it out of the feed.',
+            format('SELECT scd2.enable_change_feed(%L, except_column_list => %L);', source::regclass, except_column_list || bad));
     END IF;
     SELECT count(*) INTO n FROM scd2_internal.feed_columns(source, except_column_list);
     IF n > most THEN

@@ -174,7 +174,7 @@ BEGIN
     END IF;
     IF problem IS NOT NULL THEN
         PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(there.oid)), problem,
-            format('SELECT scd2.enable_change_feed(%L, feed => %L); or drop or rename the relation.',
+            format('SELECT scd2.enable_change_feed(%L, feed => %L);',
                    source::regclass, quote_ident(scd2_internal.generated_name(feed, '2'))));
     END IF;
     RETURN there.oid;
