@@ -1,0 +1,83 @@
+/*
+ * wait.c
+ *		Waiting, in a session, until the log up to now is captured.
+ *
+ * table_at needs it: the rows that its snapshot sees may have been changed by transactions that are not in the feed yet. What the snapshot sees was committed
+ * before, so its commit records lie before the insert position that is read here, after the snapshot was taken.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/timestamp.h"
+
+#include "pg_scd2.h"
+#include "worker/shmem.h"
+
+PG_FUNCTION_INFO_V1(scd2_wait_captured);
+
+/*
+ * The end of the last record written so far. The insert position stands behind a page's header when the last record ended with the page before; a reader of
+ * the log never reports that place.
+ */
+static XLogRecPtr
+last_record_end(void)
+{
+	XLogRecPtr	here = GetXLogInsertRecPtr();
+	uint32		offset = here % XLOG_BLCKSZ;
+
+	if (offset == SizeOfXLogShortPHD || (offset == SizeOfXLogLongPHD && XLogSegmentOffset(here, wal_segment_size) == offset))
+		here -= offset;
+	return here;
+}
+
+/* Waiting makes sense as long as a worker captures or is about to. */
+static void
+check_capturing(Scd2Database *db)
+{
+	if (db == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no worker captures changes in this database"),
+				 errhint("SELECT * FROM scd2.preflight();")));
+	if (db->state != SCD2_CAPTURE_OFF && db->state != SCD2_CAPTURE_FAILED && db->state != SCD2_CAPTURE_STOPPED)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the worker that captures changes does not run"),
+			 errhint("SELECT * FROM scd2.diagnose();")));
+}
+
+static long
+milliseconds(const Interval *span)
+{
+	return span->time / 1000 + (span->day + span->month * (int64) DAYS_PER_MONTH) * SECS_PER_DAY * INT64CONST(1000);
+}
+
+/* scd2._wait_captured(timeout interval) */
+Datum
+scd2_wait_captured(PG_FUNCTION_ARGS)
+{
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), milliseconds(PG_GETARG_INTERVAL_P(0)));
+	XLogRecPtr	upto = last_record_end();
+	Scd2Database *db = scd2_my_database();
+
+	check_capturing(db);
+	ConditionVariablePrepareToSleep(&db->progress);
+	while (pg_atomic_read_u64(&db->captured_lsn) < upto)
+	{
+		scd2_wake_capture(upto);
+		if (ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION))
+			check_capturing(db);
+		if (GetCurrentTimestamp() >= deadline)
+			ereport(ERROR,
+					(errcode(ERRCODE_QUERY_CANCELED),
+					 errmsg("timeout while waiting for changes to be captured"),
+					 errhint("SELECT * FROM scd2.capture;")));
+	}
+	ConditionVariableCancelSleep();
+	PG_RETURN_VOID();
+}
