@@ -7,32 +7,17 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
-#include "access/xlog_internal.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/timestamp.h"
 
 #include "pg_scd2.h"
+#include "worker/ready.h"
 #include "worker/shmem.h"
+#include "worker/sync.h"
 
 PG_FUNCTION_INFO_V1(scd2_wait_captured);
-
-/*
- * The end of the last record written so far. The insert position stands behind a page's header when the last record ended with the page before; a reader of
- * the log never reports that place.
- */
-static XLogRecPtr
-last_record_end(void)
-{
-	XLogRecPtr	here = GetXLogInsertRecPtr();
-	uint32		offset = here % XLOG_BLCKSZ;
-
-	if (offset == SizeOfXLogShortPHD || (offset == SizeOfXLogLongPHD && XLogSegmentOffset(here, wal_segment_size) == offset))
-		here -= offset;
-	return here;
-}
 
 /* Waiting makes sense as long as a worker captures or is about to. */
 static void
@@ -62,9 +47,10 @@ Datum
 scd2_wait_captured(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), milliseconds(PG_GETARG_INTERVAL_P(0)));
-	XLogRecPtr	upto = last_record_end();
+	XLogRecPtr	upto = scd2_flushed_end();
 	Scd2Database *db = scd2_my_database();
 
+	scd2_require_settings();
 	check_capturing(db);
 	ConditionVariablePrepareToSleep(&db->progress);
 	while (pg_atomic_read_u64(&db->captured_lsn) < upto)

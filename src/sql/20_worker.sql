@@ -8,7 +8,8 @@ COMMENT ON FUNCTION scd2.sync(interval, regclass[]) IS
 
 -- What shared memory knows of this database's workers: one row, NULLs if the library is not preloaded.
 CREATE FUNCTION scd2_internal.capture_status(
-        OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text, OUT apply_pids integer[])
+        OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text, OUT apply_pids integer[],
+        OUT caught_up_at timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_capture_status' LANGUAGE C;
 
 -- Latest version of a feed, NULL if not known (then it may be any up to the position's).

@@ -257,7 +257,10 @@ work(void)
 
 	now = GetCurrentTimestamp();
 	if (reached_end)
+	{
+		pg_atomic_write_u64(&db->caught_up, (uint64) now);
 		advance_idle(now);
+	}
 	confirm(now);
 	return reached_end;
 }

@@ -208,12 +208,13 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 {
 	Scd2Database *db = scd2_my_database();
 	TupleDesc	desc;
-	Datum		values[7] = {0};
-	bool		isnull[7] = {false};
+	Datum		values[8] = {0};
+	bool		isnull[8] = {false};
 	char		error[SCD2_ERROR_LEN];
 	Datum		pids[SCD2_MAX_APPLY];
 	int			npids = 0;
 	uint64		captured;
+	uint64		caught_up;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -235,6 +236,9 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 		for (int i = 0; i < SCD2_MAX_APPLY; i++)
 			if (db->apply_pid[i] != 0)
 				pids[npids++] = Int32GetDatum(db->apply_pid[i]);
+		caught_up = pg_atomic_read_u64(&db->caught_up);
+		isnull[7] = caught_up == 0;
+		values[7] = TimestampTzGetDatum((TimestampTz) caught_up);
 		isnull[6] = false;
 		values[6] = PointerGetDatum(construct_array(pids, npids, INT4OID, 4, true, TYPALIGN_INT));
 	}

@@ -56,6 +56,7 @@ init_database(Scd2Database *db)
 {
 	pg_atomic_init_u64(&db->wake_lsn, 0);
 	pg_atomic_init_u64(&db->captured_lsn, 0);
+	pg_atomic_init_u64(&db->caught_up, 0);
 	pg_atomic_init_u64(&db->version, 0);
 	pg_atomic_init_u64(&db->spilled, 0);
 	pg_atomic_init_u32(&db->recheck, 0);
@@ -156,6 +157,7 @@ scd2_want_workers(Oid dboid)
 			db->failures = 0;
 			db->error[0] = '\0';
 			pg_atomic_write_u64(&db->captured_lsn, 0);
+			pg_atomic_write_u64(&db->caught_up, 0);
 			pg_atomic_write_u64(&db->version, 0);
 		}
 		db->wanted = true;

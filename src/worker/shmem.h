@@ -46,6 +46,7 @@ typedef struct Scd2Database
 	pg_atomic_uint64 wake_lsn;	/* capture flushes up to here: the highest commit that woke it */
 	pg_atomic_uint64 captured_lsn;	/* every commit before it is in the feeds, committed; 0: not known */
 	pg_atomic_uint64 version;	/* last version in the feeds */
+	pg_atomic_uint64 caught_up; /* when capture last stood at the end of the log, a TimestampTz; 0: not known. Outlives the worker */
 	pg_atomic_uint64 spilled;	/* bytes the decoder wrote to disk */
 	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
 	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */

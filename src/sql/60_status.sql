@@ -1,0 +1,154 @@
+-- 60_status.sql: what the views show, and stopping and starting the workers.
+--
+-- The views read the catalogs with the rights of their owner and show each row only to the owner of the relation that it concerns, and to members of pg_monitor
+-- (who do not see error texts: those can hold data). They are right when no worker runs, because lag is measured against the server's own WAL position.
+
+CREATE FUNCTION scd2._capture_status(OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text,
+                                     OUT apply_pids integer[], OUT caught_up_at timestamptz)
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
+CREATE FUNCTION scd2_internal._capture_status(caller oid, OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text,
+                                     OUT apply_pids integer[], OUT caught_up_at timestamptz)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    SELECT s.state, s.pid, s.captured_lsn, s.version, s.spilled_bytes, s.error, s.apply_pids, s.caught_up_at
+    INTO state, pid, captured_lsn, version, spilled_bytes, error, apply_pids, caught_up_at
+    FROM scd2_internal.capture_status() s;
+    IF (SELECT w.stopped FROM scd2_internal.switch w) THEN
+        state := 'stopped';
+    END IF;
+    IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = caller) THEN
+        error := NULL;
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2._capture_status() IS 'Part of the views: what shared memory knows of this database''s workers. The error text is for superusers.';
+
+CREATE FUNCTION scd2._feed_latest(feed_id integer) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.feed_latest(feed_id)
+$$;
+COMMENT ON FUNCTION scd2._feed_latest(integer) IS 'Part of the views: the last version with rows in a feed, NULL if it is not known.';
+
+CREATE FUNCTION scd2._wal_position() RETURNS pg_lsn
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
+$$;
+COMMENT ON FUNCTION scd2._wal_position() IS 'Part of the views: where the server''s log ends; on a standby, how far it is replayed.';
+
+-- Sizes without waiting for locks longer than pg_total_relation_size does.
+CREATE FUNCTION scd2._feed_size(feed oid, OUT rows bigint, OUT bytes bigint)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint)), 0)::bigint, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = feed
+$$;
+COMMENT ON FUNCTION scd2._feed_size(oid) IS 'Part of the views: rows (as the statistics have them) and bytes of a feed with its indexes.';
+
+-- The feeds, with what both scd2.feeds and scd2.flows need.
+CREATE VIEW scd2_internal.feed_status AS
+    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.gap, s.error, s.error_at,
+           least(p.version, coalesce(scd2._feed_latest(f.feed_id), p.version)) AS latest_version,
+           coalesce((SELECT c.relowner FROM pg_class c WHERE c.oid = f.source_relid), (SELECT c.relowner FROM pg_class c WHERE c.oid = f.feed_relid)) AS owner
+    FROM scd2_internal.feed f
+         LEFT JOIN scd2_internal.feed_state s USING (feed_id)
+         LEFT JOIN scd2_internal.position p ON true
+    WHERE NOT f.disabled
+       OR EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid)
+          AND NOT EXISTS (SELECT FROM scd2_internal.feed n WHERE n.feed_relid = f.feed_relid AND n.feed_id > f.feed_id);
+COMMENT ON VIEW scd2_internal.feed_status IS 'Feeds as defined, as captured, and who owns them';
+
+CREATE VIEW scd2.feeds WITH (security_barrier) AS
+    SELECT f.source_relid::regclass AS source, f.feed_relid::regclass AS feed,
+           CASE WHEN f.disabled THEN 'disabled' WHEN f.captured IS NULL THEN 'enabling'
+                WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN 'source dropped' ELSE f.captured END AS state,
+           f.enabled_version, f.enabled_at, f.earliest_version, CASE WHEN f.enabled_version IS NOT NULL THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
+           z.rows, z.bytes, coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
+           (SELECT format('flow "%s" at version %s', w.name, ws.watermark_version)
+            FROM scd2_internal.flow w JOIN scd2_internal.flow_state ws USING (flow_id)
+            WHERE w.feed_id = f.feed_id AND ws.phase <> 'done' ORDER BY ws.watermark_version LIMIT 1) AS held_by,
+           NULL::timestamptz AS last_vacuum, f.gap
+    FROM scd2_internal.feed_status f, scd2._feed_size(f.feed_relid) z
+    WHERE pg_has_role(f.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW scd2.feeds IS 'The change data feeds of tables that you own (members of pg_monitor: all)';
+
+CREATE VIEW scd2.capture AS
+    SELECT CASE s.state
+               WHEN 'running' THEN 'running'
+               WHEN 'starting' THEN 'starting'
+               WHEN 'stopped' THEN 'stopped: SELECT scd2.start();'
+               WHEN 'creating slot' THEN 'waiting: SELECT * FROM scd2.diagnose();'
+               WHEN 'failed' THEN 'failed: SELECT * FROM scd2.diagnose();'
+               ELSE CASE WHEN pg_is_in_recovery() THEN 'standby: SELECT pg_promote();' ELSE 'off: SELECT * FROM scd2.preflight();' END
+           END AS state,
+           s.pid, p.slot, greatest(s.captured_lsn, p.captured_lsn) AS captured_lsn,
+           greatest(w.lsn - greatest(s.captured_lsn, p.captured_lsn), 0)::bigint AS lag_bytes,
+           CASE WHEN w.lsn <= greatest(s.captured_lsn, p.captured_lsn) THEN interval '0'
+                ELSE greatest(clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp), interval '0') END AS lag,
+           greatest(w.lsn - r.restart_lsn, 0)::bigint AS wal_held_bytes, r.wal_status, r.safe_wal_size, age(r.catalog_xmin) AS catalog_xmin_age,
+           s.spilled_bytes, s.error AS last_error
+    FROM scd2._capture_status() s
+         CROSS JOIN (SELECT scd2._wal_position() AS lsn OFFSET 0) w
+         LEFT JOIN scd2_internal.position p ON true
+         LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot;
+COMMENT ON VIEW scd2.capture IS 'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state other than running comes with the command that helps. The error text is for superusers.';
+
+CREATE VIEW scd2.flows WITH (security_barrier) AS
+    SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, w.scd_type, w.once,
+           CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused' ELSE 'running' END AS state,
+           s.watermark_version, s.watermark_timestamp, b.lag_versions,
+           CASE WHEN s.phase = 'done' THEN interval '0'
+                WHEN b.lag_versions > 0 THEN greatest(clock_timestamp() - s.watermark_timestamp, c.lag) ELSE c.lag END AS lag,
+           coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates, coalesce(s.out_of_order, 0) AS out_of_order,
+           coalesce(s.too_late, 0) AS too_late, coalesce(s.conflicts, 0) AS conflicts, coalesce(s.rejected, 0) AS rejected, coalesce(s.skipped, 0) AS skipped,
+           coalesce(s.rows_inserted, 0) AS rows_inserted, coalesce(s.rows_updated, 0) AS rows_updated, coalesce(s.rows_deleted, 0) AS rows_deleted,
+           s.last_batch, s.finished_at, CASE WHEN pg_has_role(o.owner, 'USAGE') THEN s.last_error END AS last_error, s.last_error_at
+    FROM scd2_internal.flow w
+         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
+         LEFT JOIN scd2_internal.feed_status f ON f.feed_id = w.feed_id
+         CROSS JOIN scd2.capture c
+         CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0 ELSE greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
+         CROSS JOIN LATERAL (SELECT coalesce((SELECT t.relowner FROM pg_class t WHERE t.oid = w.target_relid), f.owner) AS owner) o
+    WHERE pg_has_role(o.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW scd2.flows IS
+    'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet';
+
+CREATE VIEW scd2.batches WITH (security_barrier) AS
+    SELECT w.name AS flow, b.started, b.duration, b.first_version, b.last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
+    FROM scd2_internal.batch b JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN pg_class t ON t.oid = w.target_relid
+    WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all)';
+
+CREATE FUNCTION scd2._copy_progress() RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF to_regprocedure('scd2_internal.copy_progress()') IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2_internal.copy_progress() p;
+END $$;
+COMMENT ON FUNCTION scd2._copy_progress() IS 'Part of scd2.progress: the copies that workers make now.';
+
+CREATE VIEW scd2.progress WITH (security_barrier) AS
+    SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started
+    FROM scd2._copy_progress() p LEFT JOIN pg_class c ON c.oid = p.relation
+    WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW scd2.progress IS 'Long tasks that run now on tables that you own (members of pg_monitor: all)';
+
+GRANT SELECT ON scd2.feeds, scd2.flows, scd2.batches, scd2.capture, scd2.progress TO public;
+
+CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO scd2_internal.switch (stopped) VALUES (stop) ON CONFLICT (singleton) DO UPDATE SET stopped = EXCLUDED.stopped;
+    PERFORM scd2_internal.workers_changed();
+END $$;
+COMMENT ON FUNCTION scd2_internal.switch_workers(boolean) IS 'Sets whether this database''s workers run, from the caller''s commit on.';
+
+CREATE FUNCTION scd2.stop() RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+CREATE FUNCTION scd2_internal.stop(caller oid) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT scd2_internal.switch_workers(true) $$;
+COMMENT ON FUNCTION scd2.stop() IS
+    'Ends this database''s workers when the caller commits, until scd2.start(), also across restarts. The slot stays and holds back WAL. For superusers and those they grant it to.';
+CREATE FUNCTION scd2.start() RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+CREATE FUNCTION scd2_internal.start(caller oid) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT scd2_internal.switch_workers(false) $$;
+COMMENT ON FUNCTION scd2.start() IS 'Starts this database''s workers when the caller commits, after scd2.stop(). For superusers and those they grant it to.';
+REVOKE EXECUTE ON FUNCTION scd2.stop(), scd2.start() FROM public;
