@@ -138,7 +138,11 @@ CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO scd2_internal.switch (stopped) VALUES (stop) ON CONFLICT (singleton) DO UPDATE SET stopped = EXCLUDED.stopped;
-    PERFORM scd2_internal.workers_changed();
+    IF stop THEN
+        PERFORM scd2_internal.workers_changed();
+    ELSE
+        PERFORM scd2_internal.start_workers_at_commit();
+    END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.switch_workers(boolean) IS 'Sets whether this database''s workers run, from the caller''s commit on.';
 

@@ -160,6 +160,8 @@ scd2_want_workers(Oid dboid)
 			pg_atomic_write_u64(&db->caught_up, 0);
 			pg_atomic_write_u64(&db->version, 0);
 		}
+		if (db->state == SCD2_CAPTURE_STOPPED)
+			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */
 		db->wanted = true;
 		db->retry_at = 0;
 		pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
