@@ -14,6 +14,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "feed/partitions.h"
 #include "worker/hooks.h"
 #include "worker/shmem.h"
 #include "worker/worker.h"
@@ -105,5 +106,6 @@ _PG_init(void)
 		return;
 	scd2_shmem_init();
 	scd2_hooks_init();
+	scd2_partitions_init();
 	register_launcher();
 }

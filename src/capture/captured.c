@@ -159,6 +159,21 @@ scd2_captured_feeds(void)
 }
 
 Scd2Feed *
+scd2_captured_by_id(int feed_id)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (feed->feed_id == feed_id)
+			return feed;
+	}
+	return NULL;
+}
+
+Scd2Feed *
 scd2_captured_by_source(Oid source_relid)
 {
 	ListCell   *lc;

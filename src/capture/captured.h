@@ -31,6 +31,7 @@ extern Scd2Feed *scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid
 extern void scd2_captured_remove(int feed_id);
 extern int	scd2_captured_count(void);
 extern List *scd2_captured_feeds(void);
+extern Scd2Feed *scd2_captured_by_id(int feed_id);
 extern Scd2Feed *scd2_captured_by_source(Oid source_relid);
 
 /* The source that a relation is, as it was when the change at hand was made. Never NULL. */

@@ -120,6 +120,8 @@ read_control(Relation relation, HeapTuple tuple)
 		(void) scd2_captured_add(control.feed_id, control.source_relid, control.feed_relid);
 	else if (strcmp(control.kind, "disable feed") == 0)
 		scd2_captured_remove(control.feed_id);
+	else if (strcmp(control.kind, "gap") == 0 && scd2_captured_by_id(control.feed_id) != NULL)
+		scd2_batch_fail_feed(batch, scd2_captured_by_id(control.feed_id), control.detail);
 }
 
 static void

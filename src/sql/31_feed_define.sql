@@ -140,7 +140,7 @@ BEGIN
     EXECUTE format('CREATE TABLE %s (%s) PARTITION BY RANGE (_commit_version)', qualified, columns);
     EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (MINVALUE) TO (MAXVALUE) USING heap', leaf, qualified);
     -- Both ascend with the place in the table, so ranges of versions and of times read only their own pages.
-    EXECUTE format('CREATE INDEX ON %s USING brin (_commit_version, _commit_timestamp) WITH (pages_per_range = 16, autosummarize = on)', qualified);
+    EXECUTE format('CREATE INDEX ON %s USING brin (_commit_version, _commit_timestamp) WITH (pages_per_range = 16)', qualified);
     EXECUTE format('COMMENT ON TABLE %s IS %L', qualified, format('change data feed of %s, written by pg_scd2 alone', source::regclass));
     PERFORM scd2_internal.guard_feed(r), scd2_internal.own_alone(r, own.relowner) FROM unnest(ARRAY[qualified, leaf]::regclass[]) r;
     RETURN qualified::regclass;

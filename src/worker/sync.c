@@ -128,8 +128,8 @@ check_workers(Scd2Database *db)
 static void
 check_own_locks(void)
 {
-	char	   *mine = ask("SELECT pid FROM scd2_internal.capture_status() s, pg_catalog.unnest(s.apply_pids || s.pid) pid"
-						   " WHERE pg_catalog.pg_backend_pid() = ANY (pg_catalog.pg_blocking_pids(pid))",
+	char	   *mine = ask("SELECT w.pid FROM scd2_internal.capture_status() s, pg_catalog.unnest(s.apply_pids || s.pid) w (pid)"
+						   " WHERE pg_catalog.pg_backend_pid() = ANY (pg_catalog.pg_blocking_pids(w.pid))",
 						   0, NULL, NULL, NULL);
 
 	if (mine)
