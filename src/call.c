@@ -26,6 +26,9 @@
 
 PG_FUNCTION_INFO_V1(scd2_call_internal);
 
+/* Schemas of the search_path of the innermost public function's caller, for names given as text. Right only while its twin runs. */
+List	   *scd2_caller_path = NIL;
+
 /* Finds the twin of a public function: same name, same arguments after a leading oid. */
 static Oid
 find_twin(Oid public_oid)
@@ -55,6 +58,7 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 {
 	FmgrInfo   *twin = fcinfo->flinfo->fn_extra;
 	LOCAL_FCINFO(inner, FUNC_MAX_ARGS);
+	List	   *outer_path = scd2_caller_path;
 	Datum		result;
 
 	if (twin == NULL)
@@ -70,7 +74,9 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 	inner->args[0].value = ObjectIdGetDatum(GetUserId());
 	inner->args[0].isnull = false;
 	memcpy(&inner->args[1], fcinfo->args, fcinfo->nargs * sizeof(NullableDatum));
+	scd2_caller_path = fetch_search_path(false);
 	result = FunctionCallInvoke(inner);
+	scd2_caller_path = outer_path;
 	fcinfo->isnull = inner->isnull;
 	return result;
 }

@@ -9,6 +9,7 @@
 #error "pg_scd2 supports PostgreSQL 15 to 18"
 #endif
 
+#include "access/genam.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/makefuncs.h"
@@ -16,6 +17,7 @@
 #include "parser/parse_relation.h"
 #include "replication/reorderbuffer.h"
 #include "replication/slot.h"
+#include "utils/rel.h"
 
 /* 16 moved the varlena macros out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
@@ -120,6 +122,39 @@ scd2_insert_index_tuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estat
 	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false);
 #else
 	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/* 18 can be asked for deferrable ones too. */
+static inline Oid
+scd2_primary_key_index(Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	return RelationGetPrimaryKeyIndex(rel, false);
+#else
+	return RelationGetPrimaryKeyIndex(rel);
+#endif
+}
+
+/* 18 counts index searches. */
+static inline IndexScanDesc
+scd2_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* 16 renamed the file of a relation. */
+static inline Oid
+scd2_relation_storage(Relation rel)
+{
+#if PG_VERSION_NUM >= 160000
+	return rel->rd_locator.relNumber;
+#else
+	return rel->rd_node.relNode;
 #endif
 }
 

@@ -5,6 +5,8 @@
 #ifndef PG_SCD2_H
 #define PG_SCD2_H
 
+#include "nodes/pg_list.h"
+
 #define SCD2_EXTENSION		"pg_scd2"
 #define SCD2_SCHEMA			"scd2"
 #define SCD2_INTERNAL		"scd2_internal"
@@ -22,5 +24,7 @@ extern int	scd2_reader_timeout;	/* s, 0: never */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;
+
+extern List *scd2_caller_path;	/* call.c */
 
 #endif							/* PG_SCD2_H */

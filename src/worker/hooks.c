@@ -26,12 +26,14 @@
 
 PG_FUNCTION_INFO_V1(scd2_start_workers_at_commit);
 PG_FUNCTION_INFO_V1(scd2_workers_changed);
+PG_FUNCTION_INFO_V1(scd2_wake_apply_at_commit);
 
 static object_access_hook_type prev_object_access_hook = NULL;
 
 /* What to do when this transaction commits. */
 static bool start_at_commit = false;
 static bool recheck_at_commit = false;
+static bool flows_at_commit = false;
 
 static void
 at_commit(void)
@@ -47,6 +49,16 @@ at_commit(void)
 		if (db)
 		{
 			pg_atomic_fetch_add_u32(&db->recheck, 1);
+			scd2_wake_apply();
+		}
+	}
+	if (flows_at_commit)
+	{
+		Scd2Database *db = scd2_my_database();
+
+		if (db)
+		{
+			pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 			scd2_wake_apply();
 		}
 	}
@@ -73,6 +85,7 @@ at_xact_event(XactEvent event, void *arg)
 	}
 	start_at_commit = false;
 	recheck_at_commit = false;
+	flows_at_commit = false;
 }
 
 static void
@@ -106,5 +119,13 @@ Datum
 scd2_workers_changed(PG_FUNCTION_ARGS)
 {
 	recheck_at_commit = true;
+	PG_RETURN_VOID();
+}
+
+/* A flow's definition or state changed: the apply workers read them again when the transaction commits. */
+Datum
+scd2_wake_apply_at_commit(PG_FUNCTION_ARGS)
+{
+	flows_at_commit = true;
 	PG_RETURN_VOID();
 }

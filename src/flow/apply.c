@@ -1,0 +1,122 @@
+/*
+ * apply.c
+ *		The next batch of a flow.
+ *
+ * Reads the rows of the feed after the watermark, lets the engine find the row changes, writes them and moves the watermark: one transaction.
+ *
+ * Reading the tail of a big feed must be cheap. Its index is BRIN, whose unsummarised end is read as a whole. But the writer appends in version order, so what
+ * comes after the last applied row lies behind it: that row's place is remembered (in this process; each start finds it anew), and
+ * the last partition is read from there. The place is trusted only while the row is still found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "storage/bufmgr.h"
+#include "executor/tuptable.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "flow/apply.h"
+#include "flow/statements.h"
+
+/* One transaction never takes more than this; it bounds how long a target stays locked and what a failure repeats. */
+#define MAX_VERSIONS	1000000
+
+/* Is the last applied row still where it was? */
+static bool
+hint_holds(Scd2Flow *flow, int64 watermark)
+{
+	Scd2Hint   *hint = &flow->hint;
+	Relation	leaf;
+	TupleTableSlot *slot;
+	bool		holds = false;
+
+	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark)
+		return false;
+	leaf = table_open(hint->leaf, AccessShareLock);
+	if (leaf->rd_id == flow->leaf && scd2_relation_storage(leaf) == hint->storage &&
+		ItemPointerGetBlockNumber(&hint->tid) < RelationGetNumberOfBlocks(leaf))
+	{
+		bool		isnull;
+
+		slot = table_slot_create(leaf, NULL);
+		holds = table_tuple_fetch_row_version(leaf, &hint->tid, GetActiveSnapshot(), slot) &&
+			DatumGetInt64(slot_getattr(slot, 2, &isnull)) == hint->version;
+		ExecDropSingleTupleTableSlot(slot);
+	}
+	table_close(leaf, AccessShareLock);
+	return holds;
+}
+
+static void
+set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
+{
+	Relation	leaf = table_open(flow->leaf, AccessShareLock);
+
+	flow->hint.leaf = flow->leaf;
+	flow->hint.storage = scd2_relation_storage(leaf);
+	flow->hint.tid = *tid;
+	flow->hint.version = version;
+	table_close(leaf, AccessShareLock);
+}
+
+/* After a batch that was read the general way: where is its last version? */
+static void
+find_hint(Scd2Flow *flow, int64 version)
+{
+	Datum		args[] = {Int64GetDatum(version)};
+	bool		isnull;
+
+	flow->hint.leaf = InvalidOid;
+	if (!OidIsValid(flow->leaf) ||
+		SPI_execute_plan(scd2_flow_plan(flow, SCD2_FIND_HINT), args, NULL, false, 1) != SPI_OK_SELECT ||
+		SPI_processed == 0)
+		return;
+	if (DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull)) == flow->leaf)
+		set_hint(flow, (ItemPointer) DatumGetPointer(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull)), version);
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* Reads versions (watermark, upto]; leaves a hint for the next batch. */
+static void
+read_versions(Scd2Work *work, int64 watermark, int64 upto)
+{
+	Scd2Flow   *flow = work->flow;
+	Datum		args[] = {Int64GetDatum(watermark), Int64GetDatum(upto), PointerGetDatum(&flow->hint.tid)};
+
+	if (hint_holds(flow, watermark))
+	{
+		scd2_read_events(work, SCD2_READ_TAIL, 3, args);
+		if (work->last_version >= 0)
+			set_hint(flow, &work->last_tid, work->last_version);
+		return;
+	}
+	scd2_read_events(work, SCD2_READ_RANGE, 2, args);
+	if (work->last_version >= 0)
+		find_hint(flow, work->last_version);
+}
+
+/*
+ * Applies versions up to "latest", all of which are in the feed, but not more than a batch's worth. In a transaction, within SPI, under the flow's lock. Returns the
+ * rows that were changed in the target.
+ */
+int64
+scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	int64		upto = Min(latest, state->watermark_version + MAX_VERSIONS);
+	Scd2Work   *work;
+
+	work = scd2_work_begin(flow);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	read_versions(work, state->watermark_version, upto);
+	PopActiveSnapshot();
+	scd2_work_write(work);
+	scd2_work_end(work);
+	scd2_state_advance(state, work, started, upto,
+					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
+	return work->inserted + work->updated + work->deleted;
+}

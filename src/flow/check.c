@@ -1,0 +1,193 @@
+/*
+ * check.c
+ *		What SQL cannot find out when a flow is created: names along the caller's path, the type and nature of an expression.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_node.h"
+#include "parser/parse_relation.h"
+#include "parser/parser.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/varlena.h"
+
+#include "pg_scd2.h"
+#include "compat.h"
+#include "flow/check.h"
+
+PG_FUNCTION_INFO_V1(scd2_object_name);
+PG_FUNCTION_INFO_V1(scd2_caller_relation);
+PG_FUNCTION_INFO_V1(scd2_check_expression);
+PG_FUNCTION_INFO_V1(scd2_lock_flow);
+
+Datum
+scd2_object_name(PG_FUNCTION_ARGS)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	char	   *label = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	NameData   *result = palloc0(NAMEDATALEN);
+
+	namestrcpy(result, makeObjectName(name, NULL, label));
+	PG_RETURN_NAME(result);
+}
+
+/* Where an unqualified name is found, else where it would be created. */
+static Oid
+find_along_path(const char *relname)
+{
+	ListCell   *cell;
+
+	foreach(cell, scd2_caller_path)
+		if (OidIsValid(get_relname_relid(relname, lfirst_oid(cell))))
+			return lfirst_oid(cell);
+	if (scd2_caller_path == NIL)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_SCHEMA),
+						errmsg("no schema has been selected to create \"%s\" in", relname)));
+	return linitial_oid(scd2_caller_path);
+}
+
+/*
+ * Schema, name and oid (NULL: does not exist) of a relation name as the caller of the public function means it.
+ */
+Datum
+scd2_caller_relation(PG_FUNCTION_ARGS)
+{
+	RangeVar   *rv = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(0)));
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+	Oid			schema;
+	Oid			relid;
+	NameData	schema_name;
+	NameData	relation_name;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	schema = rv->schemaname != NULL ? get_namespace_oid(rv->schemaname, false) : find_along_path(rv->relname);
+	relid = get_relname_relid(rv->relname, schema);
+	namestrcpy(&schema_name, get_namespace_name(schema));
+	namestrcpy(&relation_name, rv->relname);
+	values[0] = NameGetDatum(&schema_name);
+	values[1] = NameGetDatum(&relation_name);
+	values[2] = ObjectIdGetDatum(relid);
+	nulls[2] = !OidIsValid(relid);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+static void
+not_an_expression(const char *argument)
+{
+	ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
+					errmsg("%s is not an expression", argument),
+					errhint("Give one SQL expression over the columns of the source.")));
+}
+
+/* The parse tree of one expression; raises 42601 for anything else. */
+static Node *
+parse_expression(const char *expression, const char *argument)
+{
+	List	   *trees = raw_parser(expression, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select;
+	ResTarget  *result;
+
+	if (list_length(trees) != 1)
+		not_an_expression(argument);
+	select = (SelectStmt *) linitial_node(RawStmt, trees)->stmt;
+	if (!IsA(select, SelectStmt) || list_length(select->targetList) != 1 ||
+		select->distinctClause || select->intoClause || select->fromClause || select->whereClause || select->groupClause ||
+		select->havingClause || select->windowClause || select->valuesLists || select->sortClause ||
+		select->limitOffset || select->limitCount || select->lockingClause || select->withClause || select->op != SETOP_NONE)
+		not_an_expression(argument);
+	result = linitial_node(ResTarget, select->targetList);
+	if (result->name != NULL || result->indirection != NIL)
+		not_an_expression(argument);
+	return result->val;
+}
+
+static void
+check_nature(ParseState *pstate, Node *expr, const char *argument)
+{
+	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasSubLinks || expression_returns_set(expr))
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("%s must not use aggregates, window functions, subqueries or sets", argument),
+						errdetail("It is evaluated for each row by itself.")));
+	if (contain_volatile_functions(expr))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s must not use volatile functions", argument),
+						errdetail("The result of a flow depends on its events alone, and it must not write.")));
+}
+
+/*
+ * Parses under the current search_path, which in twins is pg_catalog, as when the worker evaluates it.
+ */
+Datum
+scd2_check_expression(PG_FUNCTION_ARGS)
+{
+	char	   *expression = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+	Oid			wanted = PG_GETARG_OID(2);
+	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(3));
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item;
+	Node	   *expr;
+	Node	   *coerced;
+
+	pstate->p_sourcetext = expression;
+	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
+	addNSItemToQuery(pstate, item, false, true, true);
+	expr = transformExpr(pstate, parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
+	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1, COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	if (coerced == NULL)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+						errmsg("%s is of type %s instead of %s", argument, format_type_be(exprType(expr)), format_type_be(wanted))));
+	assign_expr_collations(pstate, coerced);
+	check_nature(pstate, coerced, argument);
+	table_close(rel, NoLock);
+	PG_RETURN_VOID();
+}
+
+/*
+ * The lock under which a worker has a flow: no row of a catalog is locked for it, so nobody's snapshot or vacuum is in its way.
+ */
+void
+scd2_flow_locktag(LOCKTAG *tag, int flow_id)
+{
+	static Oid	catalog = InvalidOid;
+
+	if (!OidIsValid(catalog) || get_rel_name(catalog) == NULL)
+		catalog = get_relname_relid("flow", get_namespace_oid(SCD2_INTERNAL, false));
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, catalog, flow_id, 0);
+}
+
+Datum
+scd2_lock_flow(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag;
+	int			nest = NewGUCNestLevel();
+	char		timeout[32];
+
+	/* A batch or first copy in work may take long: wait as for the lock on a table. */
+	snprintf(timeout, sizeof(timeout), "%dms", Max(scd2_lock_timeout, 1));
+	(void) set_config_option("lock_timeout", timeout, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	scd2_flow_locktag(&tag, PG_GETARG_INT32(0));
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	AtEOXact_GUC(true, nest);
+	PG_RETURN_VOID();
+}

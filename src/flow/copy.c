@@ -1,0 +1,199 @@
+/*
+ * copy.c
+ *		The first copy: a target as its source was at the flow's beginning, without blocking anybody.
+ *
+ * The beginning is version V of time T. In one READ COMMITTED transaction:
+ *
+ *   1. the source's rows as snapshot S sees them go into the target. S is taken when all of V is visible, so S shows the source at V or later;
+ *   2. capture passes the end of the log as it was after S: now the feed has every transaction that S saw;
+ *   3. what S saw of versions after V is undone by the images in the feed (events.c says how).
+ *
+ * The target is the source at V now, valid since T, and every later version is applied once. A row that a transaction changed that S did not see was copied as it was before.
+ *
+ * A TRUNCATE does not say what it took, so one that S saw cannot be undone: the flow begins right after it instead, and says so. A full refresh is the same with a target that has
+ * rows: they are deleted in the same transaction, so readers see the old ones until it commits.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/fmgroids.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "flow/apply.h"
+#include "flow/sqltext.h"
+#include "flow/statements.h"
+#include "worker/sync.h"
+#include "worker/worker.h"
+
+/* Time of a version, as the feed tells it: of its last change at or before it, or of its enabling. */
+static TimestampTz
+version_timestamp(Scd2Flow *flow, int64 version)
+{
+	StringInfoData sql;
+	Oid			types[] = {INT8OID, INT4OID};
+	Datum		args[] = {Int64GetDatum(version), Int32GetDatum(flow->feed_id)};
+	bool		isnull;
+	Datum		value;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "SELECT COALESCE((SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1), enabled_at)"
+			 " FROM scd2_internal.feed_state WHERE feed_id = $2", flow->feed_sql);
+	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("feed %s is not enabled", flow->feed_sql)));
+	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	return DatumGetTimestampTz(value);
+}
+
+/* The settings under which the flow's expression was checked. */
+static void
+use_settings_of_flow(Scd2Flow *flow)
+{
+	ListCell   *cell;
+
+	foreach(cell, flow->settings)
+	{
+		char	   *name = pstrdup(lfirst(cell));
+		char	   *value = strchr(name, '=');
+
+		*value++ = '\0';
+		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	}
+	/* These statements read whole tables. */
+	(void) set_config_option("enable_seqscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("enable_hashjoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+static void
+delete_all(Scd2Flow *flow)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "DELETE FROM ONLY %s", flow->target_sql);
+	if (SPI_execute(sql.data, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not empty the target");
+}
+
+/* Step 1. Returns S, as text. */
+static char *
+copy_rows(Scd2Flow *flow, TimestampTz beginning, int64 *rows)
+{
+	Oid			types[] = {TIMESTAMPTZOID};
+	Datum		args[] = {TimestampTzGetDatum(beginning)};
+	SPIPlanPtr	plan = SPI_prepare(scd2_copy_sql(flow), 1, types);
+	char	   *snapshot;
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare the copy: %s", SPI_result_code_string(SPI_result));
+	/* One snapshot for both: a read-only statement uses the active one. */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_execute("SELECT pg_current_snapshot()", true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not get the snapshot");
+	snapshot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (SPI_execute_snapshot(plan, args, NULL, GetActiveSnapshot(), InvalidSnapshot, false, true, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not copy");
+	*rows = SPI_processed;
+	PopActiveSnapshot();
+	return snapshot;
+}
+
+/* Step 2. */
+static void
+wait_for_capture(void)
+{
+	Scd2Database *db = scd2_my_database();
+	XLogRecPtr	end = scd2_flushed_end();
+
+	pgstat_report_activity(STATE_RUNNING, "first copy: waiting for capture");
+	scd2_wake_capture(end);
+	while (pg_atomic_read_u64(&db->captured_lsn) < end)
+	{
+		ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION);
+		CHECK_FOR_INTERRUPTS();
+		scd2_wake_capture(end);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* The last TRUNCATE after version V that S saw; false if there is none. */
+static bool
+last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncate, TimestampTz *truncated_at)
+{
+	StringInfoData sql;
+	Oid			types[] = {INT8OID, PG_SNAPSHOTOID};
+	Datum		args[] = {Int64GetDatum(version), snapshot};
+	bool		isnull;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "SELECT _commit_version, _commit_timestamp FROM %s WHERE _commit_version > $1 AND _change_type = 'truncate'"
+			 " AND pg_visible_in_snapshot(_xid, $2) ORDER BY _commit_version DESC LIMIT 1", flow->feed_sql);
+	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the feed");
+	if (SPI_processed == 0)
+		return false;
+	*truncate = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	*truncated_at = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+	return true;
+}
+
+static void
+begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, TimestampTz at)
+{
+	if (flow->starting_version >= 0)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("flow \"%s\" cannot begin at version " INT64_FORMAT, flow->name, state->begin_version),
+						errdetail("A TRUNCATE at version " INT64_FORMAT " does not say which rows it took.", version),
+						errhint("Create the flow with starting_version => " INT64_FORMAT " or without.", version)));
+	ereport(WARNING, (errmsg("flow \"%s\" begins at version " INT64_FORMAT " instead of " INT64_FORMAT,
+							 flow->name, version, state->begin_version),
+					  errdetail("The source was truncated before its rows were copied.")));
+	state->begin_version = version;
+	state->begin_timestamp = at;
+}
+
+/*
+ * Makes the first copy, or a refreshed one. In a READ COMMITTED transaction, within SPI, under the flow's lock.
+ */
+void
+scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
+{
+	Scd2Work   *work;
+	int64		rows;
+	int64		truncate;
+	TimestampTz truncated_at;
+	char	   *snapshot_text;
+	Datum		snapshot;
+	Datum		args[4];
+
+	if (flow->starting_version >= 0)
+	{
+		state->begin_version = flow->starting_version;
+		state->begin_timestamp = version_timestamp(flow, flow->starting_version);
+	}
+	work = scd2_work_begin(flow);
+	use_settings_of_flow(flow);
+	for (;;)
+	{
+		delete_all(flow);
+		snapshot_text = copy_rows(flow, state->begin_timestamp, &rows);
+		wait_for_capture();
+		snapshot = OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot_text));
+		if (!last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
+			break;
+		begin_after_truncate(flow, state, truncate, truncated_at);
+	}
+	args[0] = Int64GetDatum(state->begin_version);
+	args[1] = Int64GetDatum(PG_INT64_MAX);
+	args[2] = snapshot;
+	args[3] = TimestampTzGetDatum(state->begin_timestamp);
+	scd2_read_events(work, SCD2_READ_SEEN, 4, args);
+	scd2_work_write(work);
+	scd2_work_end(work);
+	scd2_state_copied(state, rows + work->inserted - work->deleted);
+}

@@ -1,0 +1,359 @@
+/*
+ * flow.c
+ *		A flow as the worker has it at hand: definition, layout of its relations, prepared statements.
+ *
+ * Loaded once and kept from batch to batch: a small batch must not pay for catalog queries. A relcache invalidation of target, feed or leaf marks it
+ * stale, and it is loaded again before its next batch, as after a change of the definition.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "catalog/partition.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
+#include "lib/ilist.h"
+#include "partitioning/partdesc.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/typcache.h"
+
+#include "compat.h"
+#include "flow/flow.h"
+#include "flow/statements.h"
+
+/* All loaded flows, for the invalidation callback. */
+static List *loaded = NIL;
+
+/* One field of the row that SPI returned, as text; NULL if it is. Lives in the current context. */
+static char *
+field(const char *name)
+{
+	return SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+						SPI_fnumber(SPI_tuptable->tupdesc, name));
+}
+
+static int64
+field_int(const char *name, int64 if_null)
+{
+	char	   *value = field(name);
+
+	return value == NULL ? if_null : strtoll(value, NULL, 10);
+}
+
+/* A name[] or text[] of that row as C strings. */
+static char **
+field_array(const char *name, int *n)
+{
+	bool		isnull;
+	int			attnum = SPI_fnumber(SPI_tuptable->tupdesc, name);
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, attnum, &isnull);
+	Datum	   *elements;
+	char	  **result;
+
+	Assert(!isnull);
+	deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, NULL, n);
+	result = palloc0((*n + 1) * sizeof(char *));
+	for (int i = 0; i < *n; i++)
+		result[i] = TextDatumGetCString(elements[i]);
+	return result;
+}
+
+static const char definition_query[] =
+	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
+	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
+	"       t.oid AS target, s.oid AS source, c.oid AS feed, s.relname AS source_alias, s.relkind = 'p' AS source_partitioned,"
+	"       format('%I.%I', tn.nspname, t.relname) AS target_sql, format('%I.%I', sn.nspname, s.relname) AS source_sql,"
+	"       format('%I.%I', cn.nspname, c.relname) AS feed_sql,"
+	"       format('%I.%I', f.target_schema, f.target_name) AS target_was,"
+	"       EXISTS (SELECT FROM scd2_internal.feed AS o WHERE o.source_relid = f.target_relid AND NOT o.disabled) AS has_feed"
+	" FROM scd2_internal.flow AS f"
+	" LEFT JOIN scd2_internal.feed AS e USING (feed_id)"
+	" LEFT JOIN pg_catalog.pg_class AS t ON t.oid = f.target_relid LEFT JOIN pg_catalog.pg_namespace AS tn ON tn.oid = t.relnamespace"
+	" LEFT JOIN pg_catalog.pg_class AS s ON s.oid = f.source_relid LEFT JOIN pg_catalog.pg_namespace AS sn ON sn.oid = s.relnamespace"
+	" LEFT JOIN pg_catalog.pg_class AS c ON c.oid = e.feed_relid LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace"
+	" WHERE f.flow_id = $1";
+
+/* Reads the definition into a new flow. */
+static void
+read_definition(Scd2Flow *flow)
+{
+	Oid			argtypes[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+	char	  **keys;
+	char	  **tracked;
+	char	  **settings;
+	int			ntracked;
+	int			nsettings;
+
+	if (SPI_execute_with_args(definition_query, 1, argtypes, args, NULL, true, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "flow %d does not exist", flow->flow_id);
+	MemoryContextSwitchTo(flow->cxt);	/* SPI left its own */
+	flow->target = field_int("target", InvalidOid);
+	flow->source = field_int("source", InvalidOid);
+	flow->feed = field_int("feed", InvalidOid);
+	if (!OidIsValid(flow->target))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("target %s of flow \"%s\" does not exist", field("target_was"), field("name"))));
+	if (!OidIsValid(flow->feed))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("feed of flow \"%s\" does not exist", field("name"))));
+	flow->name = field("name");
+	flow->definition = field_int("definition", 0);
+	flow->scd_type = field_int("scd_type", 0);
+	flow->feed_id = field_int("feed_id", 0);
+	flow->starting_version = field_int("starting_version", -1);
+	flow->initial_start = field("initial_start");
+	flow->target_sql = field("target_sql");
+	flow->source_sql = field("source_sql");
+	flow->source_alias = field("source_alias");
+	flow->feed_sql = field("feed_sql");
+	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
+	flow->has_feed = strcmp(field("has_feed"), "t") == 0;
+	flow->start_column = field("start_column");
+	flow->end_column = field("end_column");
+	flow->current_column = field("current_column");
+	flow->columns = field_array("columns", &flow->shape.ncolumns);
+	keys = field_array("keys", &flow->nkeys);
+	tracked = field_array("tracked", &ntracked);
+	settings = field_array("settings", &nsettings);
+	for (int i = 0; i < nsettings; i++)
+		flow->settings = lappend(flow->settings, settings[i]);
+
+	flow->keys = palloc0(flow->nkeys * sizeof(int));
+	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
+	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+	{
+		for (int k = 0; k < flow->nkeys; k++)
+			if (strcmp(keys[k], flow->columns[i]) == 0)
+			{
+				flow->keys[k] = i;
+				flow->shape.is_key[i] = true;
+			}
+		for (int k = 0; k < ntracked; k++)
+			if (strcmp(tracked[k], flow->columns[i]) == 0)
+				flow->shape.tracked[i] = true;
+	}
+}
+
+/* The partition that new versions go into: the one without upper bound, last in bound order. */
+static void
+find_leaf(Scd2Flow *flow)
+{
+	Relation	feed = table_open(flow->feed, AccessShareLock);
+
+	if (feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		PartitionDesc parts = RelationGetPartitionDesc(feed, true);
+
+		if (parts->nparts > 0)
+		{
+			flow->leaf = parts->oids[parts->nparts - 1];
+			flow->leaf_sql = quote_qualified_identifier(get_namespace_name(get_rel_namespace(flow->leaf)),
+														get_rel_name(flow->leaf));
+		}
+	}
+	table_close(feed, AccessShareLock);
+}
+
+static AttrNumber
+target_attnum(Scd2Flow *flow, TupleDesc desc, const char *column)
+{
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped &&
+			strcmp(NameStr(TupleDescAttr(desc, i)->attname), column) == 0)
+			return i + 1;
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+					errmsg("column \"%s\" of target %s does not exist", column, flow->target_sql)));
+}
+
+/* Types of the columns: as the feed has them, which are the base types of the target's. */
+static void
+read_layout(Scd2Flow *flow)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Relation	feed = table_open(flow->feed, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(target);
+	TupleDesc	feed_desc = RelationGetDescr(feed);
+	Scd2Shape  *shape = &flow->shape;
+	int			n = shape->ncolumns;
+
+	flow->attnums = palloc0(n * sizeof(AttrNumber));
+	shape->typlen = palloc0(n * sizeof(int16));
+	shape->typbyval = palloc0(n * sizeof(bool));
+	shape->typalign = palloc0(n * sizeof(char));
+	flow->store_desc[SCD2_INSERTS] = CreateTemplateTupleDesc(n + 2);
+	flow->store_desc[SCD2_REWRITES] = CreateTemplateTupleDesc(n + 2);
+	for (int i = 0; i < n; i++)
+	{
+		AttrNumber	attnum = get_attnum(flow->feed, flow->columns[i]);
+		Form_pg_attribute att;
+		char	   *name = psprintf("c%d", i + 1);
+
+		if (attnum <= 0)
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+							errmsg("column \"%s\" of feed %s does not exist", flow->columns[i], flow->feed_sql)));
+		att = TupleDescAttr(feed_desc, attnum - 1);
+		flow->attnums[i] = target_attnum(flow, desc, flow->columns[i]);
+		if (getBaseType(TupleDescAttr(desc, flow->attnums[i] - 1)->atttypid) != att->atttypid)
+			ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+							errmsg("column \"%s\" of target %s is of another type than in feed %s",
+								   flow->columns[i], flow->target_sql, flow->feed_sql)));
+		shape->typlen[i] = att->attlen;
+		shape->typbyval[i] = att->attbyval;
+		shape->typalign[i] = att->attalign;
+		TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], i + 1, name, att->atttypid, att->atttypmod, 0);
+		TupleDescInitEntryCollation(flow->store_desc[SCD2_INSERTS], i + 1, att->attcollation);
+		TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], i + 3, name, att->atttypid, att->atttypmod, 0);
+		TupleDescInitEntryCollation(flow->store_desc[SCD2_REWRITES], i + 3, att->attcollation);
+	}
+	if (flow->scd_type == 2)
+	{
+		flow->start_attnum = target_attnum(flow, desc, flow->start_column);
+		flow->end_attnum = target_attnum(flow, desc, flow->end_column);
+	}
+	flow->target_index = scd2_primary_key_index(target);
+	table_close(feed, AccessShareLock);
+	table_close(target, AccessShareLock);
+}
+
+static void
+make_store_descs(Scd2Flow *flow)
+{
+	int			n = flow->shape.ncolumns;
+
+	TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], n + 1, "starts", TIMESTAMPTZOID, -1, 0);
+	TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], n + 2, "ends", TIMESTAMPTZOID, -1, 0);
+	TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], 1, "tid", TIDOID, -1, 0);
+	TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], 2, "ends", TIMESTAMPTZOID, -1, 0);
+	flow->store_desc[SCD2_CLOSES] = CreateTemplateTupleDesc(2);
+	TupleDescInitEntry(flow->store_desc[SCD2_CLOSES], 1, "tid", TIDOID, -1, 0);
+	TupleDescInitEntry(flow->store_desc[SCD2_CLOSES], 2, "ends", TIMESTAMPTZOID, -1, 0);
+	flow->store_desc[SCD2_DELETES] = CreateTemplateTupleDesc(1);
+	TupleDescInitEntry(flow->store_desc[SCD2_DELETES], 1, "tid", TIDOID, -1, 0);
+	flow->store_desc[SCD2_TOUCHED] = CreateTupleDescCopy(flow->store_desc[SCD2_DELETES]);
+}
+
+/* How keys compare: as the primary key orders them, whose columns must be the keys in their order, then the start. */
+static void
+read_key_order(Scd2Flow *flow)
+{
+	Relation	index;
+	int			expected = flow->nkeys + (flow->scd_type == 2 ? 1 : 0);
+
+	if (!OidIsValid(flow->target_index))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("target %s has no primary key", flow->target_sql)));
+	index = index_open(flow->target_index, AccessShareLock);
+	flow->key_compare = palloc0(flow->nkeys * sizeof(FmgrInfo));
+	flow->key_equal = palloc0(flow->nkeys * sizeof(FmgrInfo));
+	flow->key_collation = palloc0(flow->nkeys * sizeof(Oid));
+	for (int i = 0; i < expected; i++)
+	{
+		AttrNumber	attnum = i < flow->nkeys ? flow->attnums[flow->keys[i]] : flow->start_attnum;
+
+		if (IndexRelationGetNumberOfKeyAttributes(index) != expected ||
+			index->rd_index->indkey.values[i] != attnum || index->rd_rel->relam != BTREE_AM_OID)
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							errmsg("primary key of target %s is not that of the flow", flow->target_sql)));
+		if (i == flow->nkeys)
+			break;
+		fmgr_info_copy(&flow->key_compare[i], index_getprocinfo(index, i + 1, BTORDER_PROC), flow->cxt);
+		fmgr_info_cxt(get_opcode(get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
+													 index->rd_opcintype[i], BTEqualStrategyNumber)),
+					  &flow->key_equal[i], flow->cxt);
+		flow->key_collation[i] = index->rd_indcollation[i];
+	}
+	index_close(index, AccessShareLock);
+	fmgr_info_cxt(lookup_type_cache(TIMESTAMPTZOID, TYPECACHE_CMP_PROC)->cmp_proc,
+				  &flow->sequence_compare, flow->cxt);
+}
+
+/*
+ * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does not fit any more.
+ */
+Scd2Flow *
+scd2_flow_load(int flow_id)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 flow", ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(cxt);
+	Scd2Flow   *flow = palloc0(sizeof(Scd2Flow));
+
+	flow->cxt = cxt;
+	flow->flow_id = flow_id;
+	read_definition(flow);
+	find_leaf(flow);
+	read_layout(flow);
+	make_store_descs(flow);
+	read_key_order(flow);
+
+	/* Complete: from here on it stays. */
+	MemoryContextSetParent(cxt, TopMemoryContext);
+	MemoryContextSwitchTo(TopMemoryContext);
+	loaded = lappend(loaded, flow);
+	MemoryContextSwitchTo(before);
+	return flow;
+}
+
+void
+scd2_flow_free(Scd2Flow *flow)
+{
+	loaded = list_delete_ptr(loaded, flow);
+	for (int i = 0; i < SCD2_N_STATEMENTS; i++)
+		if (flow->plans[i] != NULL)
+			SPI_freeplan(flow->plans[i]);
+	MemoryContextDelete(flow->cxt);
+}
+
+static void
+relation_changed(Datum arg, Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, loaded)
+	{
+		Scd2Flow   *flow = lfirst(cell);
+
+		if (relid == InvalidOid || relid == flow->target || relid == flow->feed ||
+			relid == flow->leaf || relid == flow->source || relid == flow->target_index)
+			flow->stale = true;
+	}
+}
+
+/*
+ * Called once by a worker, before it loads flows.
+ */
+void
+scd2_flow_watch(void)
+{
+	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+}
+
+/*
+ * A statement of the flow, prepared and kept. Within SPI; what it reads from stores must be registered.
+ */
+SPIPlanPtr
+scd2_flow_plan(Scd2Flow *flow, Scd2Statement which)
+{
+	if (flow->plans[which] == NULL)
+	{
+		Oid			argtypes[4];
+		int			nargs;
+		char	   *sql = scd2_statement_sql(flow, which, argtypes, &nargs);
+		SPIPlanPtr	plan = SPI_prepare(sql, nargs, argtypes);
+
+		if (plan == NULL)
+			elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+		SPI_keepplan(plan);
+		flow->plans[which] = plan;
+	}
+	return flow->plans[which];
+}

@@ -1,0 +1,103 @@
+/*
+ * flow.h
+ *		A flow as the worker has it at hand: definition, layout of its relations, prepared statements.
+ */
+#ifndef SCD2_FLOW_FLOW_H
+#define SCD2_FLOW_FLOW_H
+
+#include "access/tupdesc.h"
+#include "executor/spi.h"
+#include "storage/itemptr.h"
+#include "utils/timestamp.h"
+
+#include "flow/image.h"
+
+/* Statements, each prepared when first needed and kept. */
+typedef enum Scd2Statement
+{
+	SCD2_READ_RANGE,			/* versions ($1, $2] of the feed, by key */
+	SCD2_READ_TAIL,				/* the same from a place in the last leaf on ($3) */
+	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees; $4: the beginning */
+	SCD2_FIND_HINT,				/* a row of version $1 */
+	SCD2_INSERT,
+	SCD2_CLOSE_ROWS,
+	SCD2_REWRITE,
+	SCD2_DELETE_ROWS,
+	SCD2_END_OTHERS,			/* a TRUNCATE ended all open rows, at $1, that were not touched otherwise */
+	SCD2_N_STATEMENTS
+} Scd2Statement;
+
+/* Row changes on their way, as the statements see them. */
+typedef enum Scd2Store
+{
+	SCD2_INSERTS,				/* columns, start, end */
+	SCD2_CLOSES,				/* tid, end */
+	SCD2_REWRITES,				/* tid, end, columns */
+	SCD2_DELETES,				/* tid */
+	SCD2_TOUCHED,				/* tid */
+	SCD2_N_STORES
+} Scd2Store;
+
+/* Where the feed's last applied row is. What comes after is behind it. */
+typedef struct Scd2Hint
+{
+	Oid			leaf;
+	Oid			storage;		/* relfilenode: VACUUM FULL and CLUSTER move rows */
+	ItemPointerData tid;
+	int64		version;
+} Scd2Hint;
+
+typedef struct Scd2Flow
+{
+	MemoryContext cxt;			/* all of this */
+	int			flow_id;
+	int			feed_id;
+	int			definition;
+	bool		stale;			/* a relation changed: load it again */
+	char	   *name;
+	int			scd_type;
+	int64		starting_version;	/* -1: the flow's own commit */
+	char	   *initial_start;	/* NULL: the beginning */
+	List	   *settings;		/* "name=value" */
+
+	Oid			target;
+	Oid			target_index;	/* primary key */
+	Oid			source;
+	Oid			feed;
+	Oid			leaf;			/* last partition of the feed */
+	char	   *target_sql;		/* qualified, quoted */
+	char	   *source_sql;
+	char	   *source_alias;
+	char	   *feed_sql;
+	char	   *leaf_sql;
+	bool		source_partitioned;
+	bool		has_feed;		/* the target is a source itself */
+
+	int			nkeys;
+	int		   *keys;			/* positions in columns */
+	char	  **columns;
+	char	   *start_column;
+	char	   *end_column;
+	char	   *current_column; /* NULL: none */
+	Scd2Shape	shape;
+	AttrNumber *attnums;		/* of columns in the target */
+	AttrNumber	start_attnum;
+	AttrNumber	end_attnum;
+	FmgrInfo   *key_compare;	/* btree order of each key */
+	FmgrInfo   *key_equal;
+	Oid		   *key_collation;
+	FmgrInfo	sequence_compare;
+
+	TupleDesc	store_desc[SCD2_N_STORES];
+	SPIPlanPtr	plans[SCD2_N_STATEMENTS];
+	Scd2Hint	hint;
+} Scd2Flow;
+
+extern Scd2Flow *scd2_flow_load(int flow_id);
+extern void scd2_flow_free(Scd2Flow *flow);
+extern void scd2_flow_watch(void);
+extern SPIPlanPtr scd2_flow_plan(Scd2Flow *flow, Scd2Statement which);
+extern const char *scd2_store_name(Scd2Store store);
+extern char *scd2_flow_start_sql(Scd2Flow *flow, const char *beginning);
+
+#endif							/* SCD2_FLOW_FLOW_H */

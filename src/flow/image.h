@@ -1,0 +1,32 @@
+/*
+ * image.h
+ *		The stored image of a row's selected columns: copying and comparing.
+ */
+#ifndef SCD2_FLOW_IMAGE_H
+#define SCD2_FLOW_IMAGE_H
+
+/* What has to be known of the columns. */
+typedef struct Scd2Shape
+{
+	int			ncolumns;
+	int16	   *typlen;
+	bool	   *typbyval;
+	char	   *typalign;
+	bool	   *tracked;		/* a difference in this column opens a version */
+	bool	   *is_key;
+} Scd2Shape;
+
+/* One allocation, values behind it; "borrowed" images are not freed by who drops them. */
+typedef struct Scd2Image
+{
+	Datum	   *values;
+	bool	   *isnull;
+	bool		borrowed;
+} Scd2Image;
+
+extern Scd2Image *scd2_image_copy(const Scd2Shape *shape, const Datum *values, const bool *isnull);
+extern void scd2_image_drop(Scd2Image *image);
+extern bool scd2_image_equal(const Scd2Shape *shape, const Scd2Image *a, const Datum *values, const bool *isnull);
+extern bool scd2_image_equal_tracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b);
+
+#endif							/* SCD2_FLOW_IMAGE_H */

@@ -1,0 +1,12 @@
+/*
+ * sqltext.h
+ *		Building SQL text.
+ */
+#ifndef SCD2_FLOW_SQLTEXT_H
+#define SCD2_FLOW_SQLTEXT_H
+
+#include "lib/stringinfo.h"
+
+extern void scd2_sql(StringInfo sql, const char *format,...);
+
+#endif							/* SCD2_FLOW_SQLTEXT_H */

@@ -1,0 +1,210 @@
+/*
+ * state.c
+ *		A flow's state, as the workers keep it.
+ *
+ * A thousand batches a second update one row. It is found by its place: by key, each update would go through all versions that an old snapshot keeps alive (measured: 6 µs
+ * become 884 µs after 100,000 updates). Whoever else moves the row (resume_flow, full_refresh, VACUUM FULL) makes us find it by key once.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "flow/state.h"
+
+#define BATCHES_KEPT	100
+
+static SPIPlanPtr
+prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
+{
+	if (*plan == NULL)
+	{
+		*plan = SPI_prepare(sql, nargs, types);
+		if (*plan == NULL)
+			elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+		SPI_keepplan(*plan);
+	}
+	return *plan;
+}
+
+#define READ_STATE \
+	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
+	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at" \
+	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id) WHERE s.flow_id = $1"
+
+static Datum
+column(int n, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, n, isnull);
+}
+
+/*
+ * Reads the state anew; false if there is none. Within SPI. Under the flow's lock, what it says stays so.
+ */
+bool
+scd2_state_read(Scd2FlowState *state)
+{
+	static SPIPlanPtr by_place = NULL;
+	static SPIPlanPtr by_key = NULL;
+	Oid			types[] = {INT4OID, TIDOID};
+	Datum		args[] = {Int32GetDatum(state->flow_id), PointerGetDatum(&state->tid)};
+	bool		isnull;
+
+	SPI_processed = 0;
+	if (ItemPointerIsValid(&state->tid))
+		(void) SPI_execute_plan(prepared(&by_place, READ_STATE " AND s.ctid = $2", 2, types), args, NULL, false, 1);
+	if (SPI_processed == 0)
+		(void) SPI_execute_plan(prepared(&by_key, READ_STATE, 1, types), args, NULL, false, 1);
+	if (SPI_processed == 0)
+		return false;
+	state->tid = *(ItemPointer) DatumGetPointer(column(1, &isnull));
+	state->phase = *VARDATA_ANY(DatumGetPointer(column(2, &isnull)));
+	state->definition = DatumGetInt32(column(3, &isnull));
+	state->paused = DatumGetBool(column(4, &isnull));
+	state->begin_version = DatumGetInt64(column(5, &isnull));
+	state->begin_timestamp = DatumGetTimestampTz(column(6, &isnull));
+	state->watermark_version = DatumGetInt64(column(7, &isnull));
+	state->watermark_timestamp = DatumGetTimestampTz(column(8, &isnull));
+	state->batches = DatumGetInt64(column(9, &isnull));
+	state->failures = DatumGetInt32(column(10, &isnull));
+	state->retry_at = DatumGetTimestampTz(column(11, &isnull));
+	if (isnull)
+		state->retry_at = 0;
+	SPI_freetuptable(SPI_tuptable);
+	return true;
+}
+
+static void
+remember_batch(const Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 first, int64 last)
+{
+	static SPIPlanPtr plan = NULL;
+	Oid			types[] = {INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
+	Datum		args[] = {
+		Int32GetDatum(state->flow_id), Int32GetDatum(state->batches % BATCHES_KEPT),
+		TimestampTzGetDatum(started), TimestampTzGetDatum(GetCurrentTimestamp()),
+		Int64GetDatum(first), Int64GetDatum(last), Int64GetDatum(work->events),
+		Int64GetDatum(work->inserted), Int64GetDatum(work->updated), Int64GetDatum(work->deleted)
+	};
+
+	if (SPI_execute_plan(prepared(&plan,
+								  "INSERT INTO scd2_internal.batch AS b"
+								  " (flow_id, slot, started, duration, first_version, last_version, events, rows_inserted, rows_updated, rows_deleted)"
+								  " VALUES ($1, $2, $3, $4 - $3, $5, $6, $7, $8, $9, $10)"
+								  " ON CONFLICT (flow_id, slot) DO UPDATE SET started = EXCLUDED.started, duration = EXCLUDED.duration,"
+								  " first_version = EXCLUDED.first_version, last_version = EXCLUDED.last_version, events = EXCLUDED.events,"
+								  " rows_inserted = EXCLUDED.rows_inserted, rows_updated = EXCLUDED.rows_updated, rows_deleted = EXCLUDED.rows_deleted",
+								  10, types), args, NULL, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not record the batch");
+}
+
+/* Runs an UPDATE … RETURNING ctid of the state's row, and keeps the new place. */
+static void
+update_state(Scd2FlowState *state, SPIPlanPtr plan, Datum *args, const char *nulls)
+{
+	bool		isnull;
+
+	if (SPI_execute_plan(plan, args, nulls, false, 0) != SPI_OK_UPDATE_RETURNING || SPI_processed != 1)
+		elog(ERROR, "state of flow %d is gone", state->flow_id);
+	state->tid = *(ItemPointer) DatumGetPointer(column(1, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/*
+ * The batch is in the target: moves the watermark to "upto", in the same transaction. Within SPI, after scd2_state_read().
+ */
+void
+scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 upto, TimestampTz upto_timestamp)
+{
+	static SPIPlanPtr plan = NULL;
+	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID};
+	Datum		args[] = {
+		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), Int64GetDatum(upto), TimestampTzGetDatum(upto_timestamp),
+		Int64GetDatum(work->events), Int64GetDatum(work->inserted), Int64GetDatum(work->updated), Int64GetDatum(work->deleted)
+	};
+
+	update_state(state, prepared(&plan,
+								 "UPDATE scd2_internal.flow_state SET watermark_version = $3, watermark_timestamp = $4, events = events + $5, applied = applied + $5,"
+								 " rows_inserted = rows_inserted + $6, rows_updated = rows_updated + $7, rows_deleted = rows_deleted + $8,"
+								 " batches = batches + 1, last_batch = clock_timestamp(), failures = 0, retry_at = NULL"
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 8, types), args, NULL);
+	remember_batch(state, work, started, state->watermark_version + 1, upto);
+	state->watermark_version = upto;
+	state->watermark_timestamp = upto_timestamp;
+	state->batches++;
+	state->failures = 0;
+	state->retry_at = 0;
+}
+
+/*
+ * The first copy is in the target, which is now the source as of the state's beginning.
+ */
+void
+scd2_state_copied(Scd2FlowState *state, int64 rows)
+{
+	static SPIPlanPtr plan = NULL;
+	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID, INT8OID};
+	Datum		args[] = {
+		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id),
+		Int64GetDatum(state->begin_version), TimestampTzGetDatum(state->begin_timestamp), Int64GetDatum(rows)
+	};
+
+	update_state(state, prepared(&plan,
+								 "UPDATE scd2_internal.flow_state SET phase = 'apply', begin_version = $3, begin_timestamp = $4,"
+								 " watermark_version = $3, watermark_timestamp = $4, rows_inserted = rows_inserted + $5,"
+								 " last_batch = clock_timestamp(), failures = 0, retry_at = NULL"
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 5, types), args, NULL);
+	state->phase = 'a';
+	state->watermark_version = state->begin_version;
+	state->watermark_timestamp = state->begin_timestamp;
+	state->failures = 0;
+	state->retry_at = 0;
+}
+
+/* Errors that may pass by themselves: conflicts, resources, operators, locks. */
+static bool
+is_transient(int sqlerrcode)
+{
+	int			category = ERRCODE_TO_CATEGORY(sqlerrcode);
+
+	return category == ERRCODE_TRANSACTION_ROLLBACK || category == ERRCODE_INSUFFICIENT_RESOURCES ||
+		category == ERRCODE_OPERATOR_INTERVENTION || sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+}
+
+static char *
+error_text(const ErrorData *error)
+{
+	return psprintf("%s: %s%s%s", unpack_sql_state(error->sqlerrcode), error->message,
+					error->detail ? " - " : "", error->detail ? error->detail : "");
+}
+
+/*
+ * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s, and gives up after 3 failures in a row, or 8 of the kind that may pass.
+ */
+void
+scd2_state_failed(Scd2FlowState *state, const ErrorData *error)
+{
+	Oid			types[] = {INT4OID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID};
+	TimestampTz now = GetCurrentTimestamp();
+	int			failures = state->failures + 1;
+	bool		gives_up = failures >= (is_transient(error->sqlerrcode) ? 8 : 3);
+	int64		pause = Min(60, INT64CONST(1) << Min(failures - 1, 6)) * USECS_PER_SEC;
+	Datum		args[] = {
+		Int32GetDatum(state->flow_id), CStringGetTextDatum(error_text(error)), Int32GetDatum(failures),
+		Int32GetDatum(gives_up ? 1 : 0), TimestampTzGetDatum(now + pause)
+	};
+
+	if (SPI_execute_with_args("UPDATE scd2_internal.flow_state SET failures = $3, last_error = $2, last_error_at = clock_timestamp(),"
+							  " retry_at = CASE $4 WHEN 0 THEN $5 END,"
+							  " failed_phase = CASE $4 WHEN 0 THEN failed_phase ELSE phase END,"
+							  " phase = CASE $4 WHEN 0 THEN phase ELSE 'failed' END"
+							  " WHERE flow_id = $1 AND phase <> 'failed'", 5, types, args, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not record the failure of flow %d", state->flow_id);
+	ItemPointerSetInvalid(&state->tid);
+	state->failures = failures;
+	state->retry_at = now + pause;
+	if (gives_up)
+		state->phase = 'f';
+}

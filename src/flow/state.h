@@ -1,0 +1,31 @@
+/*
+ * state.h
+ *		A flow's state, as the workers keep it.
+ */
+#ifndef SCD2_FLOW_STATE_H
+#define SCD2_FLOW_STATE_H
+
+#include "flow/work.h"
+
+typedef struct Scd2FlowState
+{
+	int			flow_id;
+	ItemPointerData tid;		/* of its row, invalid: not known */
+	char		phase;			/* first letter: copy, apply, failed, done */
+	int			definition;
+	bool		paused;
+	int64		begin_version;
+	TimestampTz begin_timestamp;
+	int64		watermark_version;
+	TimestampTz watermark_timestamp;
+	int64		batches;
+	int			failures;
+	TimestampTz retry_at;		/* 0: at once */
+} Scd2FlowState;
+
+extern bool scd2_state_read(Scd2FlowState *state);
+extern void scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 upto, TimestampTz upto_timestamp);
+extern void scd2_state_copied(Scd2FlowState *state, int64 rows);
+extern void scd2_state_failed(Scd2FlowState *state, const ErrorData *error);
+
+#endif							/* SCD2_FLOW_STATE_H */

@@ -1,0 +1,23 @@
+/*
+ * statements.h
+ *		The SQL of a flow.
+ */
+#ifndef SCD2_FLOW_STATEMENTS_H
+#define SCD2_FLOW_STATEMENTS_H
+
+#include "flow/flow.h"
+
+/* Columns of what READ statements return, before the flow's columns. */
+enum
+{
+	SCD2_EVENT_TYPE,
+	SCD2_EVENT_VERSION,
+	SCD2_EVENT_TIMESTAMP,
+	SCD2_EVENT_ORDINAL,
+	SCD2_EVENT_COLUMNS
+};
+
+extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
+extern char *scd2_copy_sql(Scd2Flow *flow);
+
+#endif							/* SCD2_FLOW_STATEMENTS_H */

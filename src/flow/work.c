@@ -1,0 +1,339 @@
+/*
+ * work.c
+ *		The target's side of a batch: finding rows by key, collecting row changes, writing them.
+ *
+ * From scd2_work_begin() to scd2_work_end() we are the target's owner. The target is locked as any writer locks it. Errors need no clean-up here: the
+ * transaction's end restores identity and settings; the mark on our writes is taken off by the worker.
+ *
+ * The last row of a key is found by one descent of the primary key (keys, start), read backwards: no plan can turn that into a hash of the whole history, and the cost per
+ * key does not depend on how many versions the key has.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "flow/work.h"
+#include "flow/statements.h"
+#include "pg_scd2.h"
+#include "worker/worker.h"
+
+static bool
+is_guard(const Trigger *trigger)
+{
+	char	   *name = get_func_name(trigger->tgfoid);
+
+	return name != NULL && strcmp(name, "guard") == 0 &&
+		get_func_namespace(trigger->tgfoid) == get_namespace_oid(SCD2_INTERNAL, true);
+}
+
+static bool
+feed_is_on(Oid relid)
+{
+	Oid			argtypes[] = {OIDOID};
+	Datum		args[] = {ObjectIdGetDatum(relid)};
+
+	if (SPI_execute_with_args("SELECT FROM scd2_internal.feed WHERE source_relid = $1 AND NOT disabled",
+							  1, argtypes, args, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for a feed");
+	return SPI_processed > 0;
+}
+
+/*
+ * Whether nobody but the flow sees its writes happen: no feed and no trigger of others on the target (foreign keys are triggers too). Feeds come with REPLICA
+ * IDENTITY FULL, so without it nothing needs to be looked up. Then the writes can be marked, and capture skips them unread.
+ */
+static bool
+writes_are_private(Relation target, bool *deferrable)
+{
+	TriggerDesc *triggers = target->trigdesc;
+	bool		private = true;
+
+	*deferrable = false;
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		private = private && is_guard(&triggers->triggers[i]);
+		*deferrable |= triggers->triggers[i].tgdeferrable;
+	}
+	return private &&
+		(target->rd_rel->relreplident != REPLICA_IDENTITY_FULL || !feed_is_on(RelationGetRelid(target)));
+}
+
+/*
+ * Locks the target and becomes its owner; within a transaction, connected to SPI.
+ */
+Scd2Work *
+scd2_work_begin(Scd2Flow *flow)
+{
+	Scd2Work  *work = palloc0(sizeof(Scd2Work));
+	bool		deferrable;
+
+	work->flow = flow;
+	work->cxt = CurrentMemoryContext;
+	work->key_cxt = AllocSetContextCreate(work->cxt, "pg_scd2 key", ALLOCSET_DEFAULT_SIZES);
+	work->row_values = palloc0((flow->shape.ncolumns + 2) * sizeof(Datum));
+	work->row_nulls = palloc0((flow->shape.ncolumns + 2) * sizeof(bool));
+	work->last_version = -1;
+	work->target = table_open(flow->target, RowExclusiveLock);
+	work->index = index_open(flow->target_index, RowExclusiveLock);
+	scd2_mark_writes(writes_are_private(work->target, &deferrable));
+	/* Deferred triggers cannot fire as the owner. */
+	if (deferrable && SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not make constraints immediate");
+	scd2_become(work->target->rd_rel->relowner, &work->before);
+	return work;
+}
+
+/* Ourselves again; locks stay until the transaction ends. */
+void
+scd2_work_end(Scd2Work *work)
+{
+	scd2_become_self_again(&work->before);
+	for (int i = 0; i < SCD2_N_STORES; i++)
+		if (work->stores[i] != NULL)
+			tuplestore_end(work->stores[i]);
+	index_close(work->index, NoLock);
+	table_close(work->target, NoLock);
+	MemoryContextDelete(work->key_cxt);
+}
+
+/*
+ * Lookups see what the active snapshot sees, which must live until they stop.
+ */
+void
+scd2_work_start_lookups(Scd2Work *work)
+{
+	Scd2Flow   *flow = work->flow;
+
+	work->slot = table_slot_create(work->target, NULL);
+	work->scan = scd2_index_beginscan(work->target, work->index, GetActiveSnapshot(), flow->nkeys);
+	work->scan_keys = palloc0(flow->nkeys * sizeof(ScanKeyData));
+	for (int i = 0; i < flow->nkeys; i++)
+		ScanKeyEntryInitializeWithInfo(&work->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
+									   flow->key_collation[i], &flow->key_equal[i], (Datum) 0);
+}
+
+void
+scd2_work_stop_lookups(Scd2Work *work)
+{
+	index_endscan(work->scan);
+	ExecDropSingleTupleTableSlot(work->slot);
+	work->scan = NULL;
+	work->slot = NULL;
+}
+
+/*
+ * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image is in the key's memory.
+ */
+bool
+scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
+{
+	Scd2Flow   *flow = work->flow;
+	TupleTableSlot *slot = work->slot;
+	Datum	   *values = work->row_values;
+	bool	   *nulls = work->row_nulls;
+	MemoryContext before;
+
+	for (int i = 0; i < flow->nkeys; i++)
+		work->scan_keys[i].sk_argument = key[i];
+	index_rescan(work->scan, work->scan_keys, flow->nkeys, NULL, 0);
+	if (!index_getnext_slot(work->scan, BackwardScanDirection, slot))
+		return false;
+	slot_getallattrs(slot);
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+	{
+		values[i] = slot->tts_values[flow->attnums[i] - 1];
+		nulls[i] = slot->tts_isnull[flow->attnums[i] - 1];
+	}
+	row->tid = slot->tts_tid;
+	row->open = true;
+	row->start = row->end = (Datum) 0;
+	if (flow->scd_type == 2)
+	{
+		row->start = slot->tts_values[flow->start_attnum - 1];
+		row->end = slot->tts_values[flow->end_attnum - 1];
+		row->open = slot->tts_isnull[flow->end_attnum - 1];
+	}
+	before = MemoryContextSwitchTo(work->key_cxt);
+	row->image = scd2_image_copy(&flow->shape, values, nulls);
+	row->image->borrowed = true;
+	MemoryContextSwitchTo(before);
+	ExecClearTuple(slot);
+	return true;
+}
+
+static void
+put(Scd2Work *work, Scd2Store which)
+{
+	if (work->stores[which] == NULL)
+	{
+		MemoryContext before = MemoryContextSwitchTo(work->cxt);
+
+		work->stores[which] = tuplestore_begin_heap(false, false, work_mem);
+		MemoryContextSwitchTo(before);
+	}
+	tuplestore_putvalues(work->stores[which], work->flow->store_desc[which],
+						 work->row_values, work->row_nulls);
+	work->store_rows[which]++;
+}
+
+static void
+put_image(Scd2Work *work, int at, const Scd2Image *image)
+{
+	int			n = work->flow->shape.ncolumns;
+
+	memcpy(work->row_values + at, image->values, n * sizeof(Datum));
+	memcpy(work->row_nulls + at, image->isnull, n * sizeof(bool));
+}
+
+/* An open row has no end. */
+static void
+put_end(Scd2Work *work, int at, const Scd2Change *change)
+{
+	work->row_values[at] = change->end;
+	work->row_nulls[at] = change->open;
+}
+
+static void
+put_tid(Scd2Work *work, const Scd2Row *row)
+{
+	work->row_values[0] = PointerGetDatum(unconstify(ItemPointerData *, &row->tid));
+	work->row_nulls[0] = false;
+}
+
+/*
+ * Takes a change from the timeline. (It copies what it needs.)
+ */
+void
+scd2_work_emit(void *arg, const Scd2Change *change)
+{
+	Scd2Work  *work = arg;
+	int			n = work->flow->shape.ncolumns;
+
+	switch (change->kind)
+	{
+		case SCD2_ROW_INSERT:
+			put_image(work, 0, change->image);
+			work->row_values[n] = change->start;
+			work->row_nulls[n] = false;
+			put_end(work, n + 1, change);
+			put(work, SCD2_INSERTS);
+			break;
+		case SCD2_ROW_CLOSE:
+			put_tid(work, change->row);
+			put_end(work, 1, change);
+			put(work, SCD2_CLOSES);
+			break;
+		case SCD2_ROW_REWRITE:
+			put_tid(work, change->row);
+			put_end(work, 1, change);
+			put_image(work, 2, change->image);
+			put(work, SCD2_REWRITES);
+			break;
+		case SCD2_ROW_DELETE:
+			put_tid(work, change->row);
+			put(work, SCD2_DELETES);
+			break;
+	}
+}
+
+/* A row that SCD2_END_OTHERS must leave alone. */
+void
+scd2_work_touch(Scd2Work *work, const Scd2Row *row)
+{
+	put_tid(work, row);
+	put(work, SCD2_TOUCHED);
+}
+
+static void
+register_stores(Scd2Work *work)
+{
+	for (int i = 0; i < SCD2_N_STORES; i++)
+	{
+		EphemeralNamedRelation enr = palloc0(sizeof(EphemeralNamedRelationData));
+
+		enr->md.name = unconstify(char *, scd2_store_name(i));
+		enr->md.reliddesc = InvalidOid;
+		enr->md.tupdesc = work->flow->store_desc[i];
+		enr->md.enrtype = ENR_NAMED_TUPLESTORE;
+		enr->md.enrtuples = work->store_rows[i];
+		enr->reldata = work->stores[i];
+		if (SPI_register_relation(enr) != SPI_OK_REL_REGISTER)
+			elog(ERROR, "could not register \"%s\"", enr->md.name);
+	}
+}
+
+static void
+unregister_stores(void)
+{
+	for (int i = 0; i < SCD2_N_STORES; i++)
+		SPI_unregister_relation(scd2_store_name(i));
+}
+
+/* Runs a statement over a store, if that has rows; "done" grows by the rows it touched. */
+static void
+write_store(Scd2Work *work, Scd2Statement which, Scd2Store store, int64 *done)
+{
+	int			result;
+
+	if (work->store_rows[store] == 0)
+		return;
+	result = SPI_execute_plan(scd2_flow_plan(work->flow, which), NULL, NULL, false, 0);
+	if (result < 0)
+		elog(ERROR, "writing the target failed: %s", SPI_result_code_string(result));
+	if (SPI_processed != work->store_rows[store])
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("target %s did not take all rows: " INT64_FORMAT " of " INT64_FORMAT,
+							   work->flow->target_sql, (int64) SPI_processed, work->store_rows[store]),
+						errhint("Look for triggers or rules on it that suppress rows.")));
+	*done += SPI_processed;
+}
+
+/* All open rows that were not looked at end with the TRUNCATE. This one statement may read the whole target. */
+static void
+end_others(Scd2Work *work)
+{
+	Datum		args[] = {TimestampTzGetDatum(work->truncated_at)};
+	int			nest = NewGUCNestLevel();
+
+	if (work->stores[SCD2_TOUCHED] == NULL)
+		work->stores[SCD2_TOUCHED] = tuplestore_begin_heap(false, false, work_mem);
+	(void) set_config_option("enable_seqscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("enable_hashjoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	register_stores(work);
+	if (SPI_execute_plan(scd2_flow_plan(work->flow, SCD2_END_OTHERS), args, NULL, false, 0) < 0)
+		elog(ERROR, "writing the target failed");
+	if (work->flow->scd_type == 1)
+		work->deleted += SPI_processed;
+	else
+		work->updated += SPI_processed;
+	unregister_stores();
+	AtEOXact_GUC(true, nest);
+}
+
+/*
+ * Writes the collected changes. What ends comes before what begins, so that unique indexes on open rows hold at every moment.
+ */
+void
+scd2_work_write(Scd2Work *work)
+{
+	if (work->truncated)
+		end_others(work);
+	register_stores(work);
+	write_store(work, SCD2_CLOSE_ROWS, SCD2_CLOSES, &work->updated);
+	write_store(work, SCD2_DELETE_ROWS, SCD2_DELETES, &work->deleted);
+	write_store(work, SCD2_REWRITE, SCD2_REWRITES, &work->updated);
+	write_store(work, SCD2_INSERT, SCD2_INSERTS, &work->inserted);
+	unregister_stores();
+}

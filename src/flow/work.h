@@ -1,0 +1,63 @@
+/*
+ * work.h
+ *		A batch of a flow in work: what is read, what is to be written.
+ */
+#ifndef SCD2_FLOW_WORK_H
+#define SCD2_FLOW_WORK_H
+
+#include "access/genam.h"
+#include "access/skey.h"
+#include "utils/rel.h"
+#include "utils/tuplestore.h"
+
+#include "flow/flow.h"
+#include "flow/timeline.h"
+#include "identity.h"
+
+typedef struct Scd2Work
+{
+	Scd2Flow   *flow;
+	MemoryContext cxt;			/* of the batch */
+	MemoryContext key_cxt;		/* of the key in work */
+	Relation	target;			/* locked as for writing */
+	Relation	index;
+	Scd2Identity before;		/* who we were */
+
+	/* Looking up rows: while events are read. */
+	IndexScanDesc scan;
+	ScanKeyData *scan_keys;
+	TupleTableSlot *slot;
+
+	Tuplestorestate *stores[SCD2_N_STORES];
+	int64		store_rows[SCD2_N_STORES];
+	Datum	   *row_values;		/* work space for a row of a store */
+	bool	   *row_nulls;
+
+	/* What was read. */
+	int64		events;
+	int64		last_version;	/* highest with rows, -1: none */
+	TimestampTz last_timestamp;
+	ItemPointerData last_tid;	/* with READ_TAIL */
+	bool		truncated;
+	TimestampTz truncated_at;	/* the first TRUNCATE */
+
+	/* What was written. */
+	int64		inserted;
+	int64		updated;
+	int64		deleted;
+} Scd2Work;
+
+/* work.c */
+extern Scd2Work *scd2_work_begin(Scd2Flow *flow);
+extern void scd2_work_end(Scd2Work *work);
+extern void scd2_work_emit(void *work, const Scd2Change *change);
+extern void scd2_work_touch(Scd2Work *work, const Scd2Row *row);
+extern bool scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row);
+extern void scd2_work_start_lookups(Scd2Work *work);
+extern void scd2_work_stop_lookups(Scd2Work *work);
+extern void scd2_work_write(Scd2Work *work);
+
+/* events.c */
+extern void scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
+
+#endif							/* SCD2_FLOW_WORK_H */

@@ -1,0 +1,99 @@
+-- 40_flow_check.sql: what is checked when a flow is created, never left to the first batch.
+
+-- "name" clipped so that it fits with "_label" behind it, as PostgreSQL clips the names of indexes.
+CREATE FUNCTION scd2_internal.object_name(name text, label text) RETURNS name
+    AS 'MODULE_PATHNAME', 'scd2_object_name' LANGUAGE C IMMUTABLE STRICT;
+COMMENT ON FUNCTION scd2_internal.object_name(text, text) IS 'name_label, the name clipped to what fits, as makeObjectName';
+
+-- A relation's name as the caller of a public function means it: along his search_path, which is not the one that twins run with.
+CREATE FUNCTION scd2_internal.caller_relation(name text, OUT schema name, OUT relation name, OUT relid oid)
+    AS 'MODULE_PATHNAME', 'scd2_caller_relation' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.caller_relation(text) IS
+    'Resolves a relation name along the search_path of the caller of the public function; relid is NULL if there is none, then schema is where it would be created. 42P01/3F000 if no schema fits';
+
+-- Raises unless "expression" over the columns of "relation" parses, is of (or assignable to) type "wanted", has no aggregate, window function, subquery or set and
+-- is not volatile.
+CREATE FUNCTION scd2_internal.check_expression(expression text, relation oid, wanted oid, argument text) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_check_expression' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.check_expression(text, oid, oid, text) IS 'Raises what is wrong with an expression that was given as "argument"';
+
+CREATE FUNCTION scd2_internal.check_column_list(list name[], allowed name[], argument text, relation text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bad name;
+BEGIN
+    SELECT c INTO bad FROM unnest(list) AS c WHERE c IS NULL;
+    IF FOUND THEN
+        RAISE null_value_not_allowed USING MESSAGE = format('%s contains a NULL', argument);
+    END IF;
+    SELECT c INTO bad FROM unnest(list) AS c WHERE c <> ALL (allowed) LIMIT 1;
+    IF FOUND THEN
+        RAISE undefined_column USING MESSAGE = format('column "%s" in %s is not a column of "%s"', bad, argument, relation),
+            HINT = format('Columns to choose from: %s.', array_to_string(allowed, ', '));
+    END IF;
+    SELECT c INTO bad FROM unnest(list) AS c GROUP BY c HAVING count(*) > 1 LIMIT 1;
+    IF FOUND THEN
+        RAISE duplicate_column USING MESSAGE = format('column "%s" occurs more than once in %s', bad, argument);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_column_list(name[], name[], text, text) IS 'Raises 42703, 42701 or 22004 unless the list holds names of "allowed", each once';
+
+-- The list of a pair (…_list, …_except_list) that was given, applied to "allowed", in the order of "allowed".
+CREATE FUNCTION scd2_internal.choose_columns(list name[], except_list name[], allowed name[], argument text, except_argument text, relation text) RETURNS name[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF list IS NOT NULL AND except_list IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s and %s exclude each other', argument, except_argument);
+    END IF;
+    PERFORM scd2_internal.check_column_list(list, allowed, argument, relation);
+    PERFORM scd2_internal.check_column_list(except_list, allowed, except_argument, relation);
+    RETURN coalesce((SELECT array_agg(c ORDER BY n) FROM unnest(allowed) WITH ORDINALITY AS a (c, n)
+                     WHERE (list IS NULL OR c = ANY (list)) AND (except_list IS NULL OR c <> ALL (except_list))), '{}');
+END $$;
+COMMENT ON FUNCTION scd2_internal.choose_columns(name[], name[], name[], text, text, text) IS 'Applies a column list or its opposite';
+
+-- Flows need keys that identify a row at every moment: a unique index that is whole, over columns that are not null and among the keys.
+CREATE FUNCTION scd2_internal.check_keys_guarded(source oid, keys name[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM pg_index AS i
+        WHERE i.indrelid = source AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+          AND NOT EXISTS (SELECT FROM unnest(i.indkey[0:i.indnkeyatts - 1]) AS k
+                          JOIN pg_attribute AS a ON a.attrelid = source AND a.attnum = k
+                          WHERE a.attname <> ALL (keys) OR NOT a.attnotnull);
+    IF NOT FOUND THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('keys (%s) of "%s" are not unique and not null', array_to_string(keys, ', '), source::regclass),
+            DETAIL = 'A flow needs keys that a unique index guards, one that is not partial, over columns that are NOT NULL.',
+            HINT = format('ALTER TABLE %s ADD PRIMARY KEY (%s);', source::regclass,
+                          (SELECT string_agg(quote_ident(k), ', ') FROM unnest(keys) AS k));
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_keys_guarded(oid, name[]) IS 'Raises 55000 unless a unique, not null, whole index guards the keys';
+
+-- Targets can be sources of flows; a circle would never come to rest.
+CREATE FUNCTION scd2_internal.check_no_cycle(source oid, target oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF source = target OR EXISTS (
+        WITH RECURSIVE downstream AS (
+            SELECT target AS relid
+            UNION
+            SELECT f.target_relid FROM scd2_internal.flow AS f JOIN downstream AS d ON f.source_relid = d.relid)
+        SELECT FROM downstream WHERE relid = source)
+    THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('target "%s" would be made from itself', target::regclass),
+            DETAIL = format('"%s" is the target, or is kept from it by other flows.', source::regclass);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_no_cycle(oid, oid) IS 'Raises 55000 if a flow from source into target closed a circle';
+
+CREATE FUNCTION scd2_internal.check_member(caller oid, role oid, what text, relation text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT pg_has_role(caller, role, 'USAGE') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of %s "%s"', what, relation);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_member(oid, oid, text, text) IS 'Raises 42501 unless the caller has the rights of the owner';

@@ -1,0 +1,383 @@
+/*
+ * apply_worker.c
+ *		Applies flows: finds one with work, takes it, does a batch or its first copy, goes on.
+ *
+ * Every apply worker of a database knows all its flows, in a list of its own that costs nothing to look through: what it has applied of each is compared with the latest version of the
+ * flow's feed in shared memory. The list is read again when shared memory says that flows changed, and after a wake that brought nothing.
+ *
+ * A flow is taken by a lock that lasts for the transaction and is only ever tried; under it the flow's state is read, for another worker may have been there. A worker is at home with
+ * some of the flows and takes others only when they lag: so that two workers do not race for every small batch.
+ *
+ * Each batch is one transaction. If it fails, it is rolled back as a whole; the error is recorded with the flow in another, and other flows go on. First copies take long: worker 0
+ * makes none unless it is alone.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lmgr.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "pg_scd2.h"
+#include "flow/apply.h"
+#include "flow/check.h"
+#include "worker/worker.h"
+
+/* How long a flow may lag before a worker that is not at home takes it. */
+#define LEND_A_HAND		(50 * INT64CONST(1000))	/* µs */
+
+/* A flow as this worker knows it. */
+typedef struct KnownFlow
+{
+	Scd2FlowState state;		/* as of the last look */
+	int			feed_id;
+	int64		refresh_interval;	/* µs */
+	TimestampTz not_before;		/* refresh interval, or another worker has it */
+	TimestampTz lagging_since;	/* 0: does not */
+	Scd2Flow   *flow;			/* NULL: not loaded */
+	bool		listed;			/* seen in the last reload */
+} KnownFlow;
+
+static Scd2Database *db;
+static int	my_slot;
+static List *flows = NIL;
+static MemoryContext list_cxt;	/* of the list */
+static MemoryContext work_cxt;	/* of one batch, reset */
+static uint32 flows_seen;
+
+static void
+begin_work(const char *what)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(work_cxt);
+	pgstat_report_activity(STATE_RUNNING, what);
+}
+
+static void
+end_work(void)
+{
+	PopActiveSnapshot();
+	SPI_finish();
+	CommitTransactionCommand();
+	scd2_mark_writes(false);
+	pgstat_report_stat(false);
+	MemoryContextReset(work_cxt);
+	MemoryContextSwitchTo(list_cxt);
+}
+
+static KnownFlow *
+known_flow(int flow_id)
+{
+	ListCell   *cell;
+	KnownFlow  *known;
+	MemoryContext before;
+
+	foreach(cell, flows)
+	{
+		known = lfirst(cell);
+		if (known->state.flow_id == flow_id)
+			return known;
+	}
+	before = MemoryContextSwitchTo(list_cxt);
+	known = palloc0(sizeof(KnownFlow));
+	known->state.flow_id = flow_id;
+	flows = lappend(flows, known);
+	MemoryContextSwitchTo(before);
+	return known;
+}
+
+static void
+forget_unlisted(void)
+{
+	ListCell   *cell;
+
+	foreach(cell, flows)
+	{
+		KnownFlow  *known = lfirst(cell);
+
+		if (known->listed)
+			continue;
+		if (known->flow != NULL)
+			scd2_flow_free(known->flow);
+		flows = foreach_delete_current(flows, cell);
+		pfree(known);
+	}
+}
+
+#define LIST_FLOWS \
+	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
+	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END" \
+	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
+	" WHERE f.feed_id IS NOT NULL ORDER BY f.flow_id"
+
+/* Reads the list of flows and their states anew. */
+static void
+reload(void)
+{
+	ListCell   *cell;
+	SPITupleTable *table;
+	uint64		n;
+
+	flows_seen = pg_atomic_read_u32(&db->flows_changed);
+	begin_work("looking for flows");
+	foreach(cell, flows)
+		((KnownFlow *) lfirst(cell))->listed = false;
+	if (SPI_execute(LIST_FLOWS, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not list flows");
+	table = SPI_tuptable;
+	n = SPI_processed;
+	for (uint64 i = 0; i < n; i++)
+	{
+		bool		isnull;
+		KnownFlow  *known = known_flow(DatumGetInt32(SPI_getbinval(table->vals[i], table->tupdesc, 1, &isnull)));
+		Datum		due;
+
+		known->feed_id = DatumGetInt32(SPI_getbinval(table->vals[i], table->tupdesc, 2, &isnull));
+		known->refresh_interval = DatumGetInt64(SPI_getbinval(table->vals[i], table->tupdesc, 3, &isnull));
+		due = SPI_getbinval(table->vals[i], table->tupdesc, 4, &isnull);
+		known->not_before = isnull ? 0 : DatumGetTimestampTz(due);
+		known->listed = scd2_state_read(&known->state);
+	}
+	forget_unlisted();
+	end_work();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* The version up to which a flow can be applied now. */
+static int64
+latest_version(KnownFlow *known)
+{
+	int64		latest = scd2_feed_latest(known->feed_id);
+
+	return latest >= 0 ? latest : (int64) pg_atomic_read_u64(&db->version);
+}
+
+static bool
+copies_here(void)
+{
+	return my_slot > 0 || db->napply <= 1;
+}
+
+/* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
+static bool
+has_work(KnownFlow *known, TimestampTz *next)
+{
+	Scd2FlowState *state = &known->state;
+	TimestampTz now;
+	TimestampTz due;
+	bool		copy = state->phase == 'c';
+
+	if (state->paused || !(copy || state->phase == 'a'))
+		return false;
+	if (copy ? !copies_here() : state->watermark_version >= latest_version(known))
+	{
+		known->lagging_since = 0;
+		return false;
+	}
+	now = GetCurrentTimestamp();
+	if (known->lagging_since == 0)
+		known->lagging_since = now;
+	due = Max(state->retry_at, known->not_before);
+	if (!copy && state->flow_id % Max(db->napply, 1) != my_slot)
+		due = Max(due, known->lagging_since + LEND_A_HAND);
+	if (due <= now)
+		return true;
+	*next = Min(*next, due);
+	return false;
+}
+
+/* The flow's definition, loaded if it is not, or no longer, at hand. */
+static Scd2Flow *
+definition(KnownFlow *known)
+{
+	if (known->flow != NULL && (known->flow->stale || known->flow->definition != known->state.definition))
+	{
+		scd2_flow_free(known->flow);
+		known->flow = NULL;
+	}
+	if (known->flow == NULL)
+		known->flow = scd2_flow_load(known->state.flow_id);
+	return known->flow;
+}
+
+/* Under the flow's lock: whatever its state says is to be done. */
+static void
+do_work(KnownFlow *known)
+{
+	Scd2FlowState *state = &known->state;
+
+	if (!scd2_state_read(state) || state->paused || state->retry_at > GetCurrentTimestamp())
+		return;
+	if (state->phase == 'c')
+		scd2_first_copy(definition(known), state);
+	else if (state->phase == 'a' && state->watermark_version < latest_version(known))
+		scd2_apply_batch(definition(known), state, latest_version(known));
+	else
+		return;
+	known->not_before = known->refresh_interval > 0 ? GetCurrentTimestamp() + known->refresh_interval : 0;
+}
+
+/* A transaction for the flow, if no other worker has it. False if another has. */
+static bool
+try_flow(KnownFlow *known)
+{
+	LOCKTAG		tag;
+	bool		taken;
+
+	begin_work(known->flow != NULL ? known->flow->name : "taking a flow");
+	scd2_flow_locktag(&tag, known->state.flow_id);
+	taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	if (taken)
+		do_work(known);
+	end_work();
+	known->lagging_since = 0;
+	scd2_progress();
+	return taken;
+}
+
+static void
+record_failure(KnownFlow *known, const ErrorData *error)
+{
+	PG_TRY();
+	{
+		begin_work("recording a failure");
+		scd2_state_failed(&known->state, error);
+		end_work();
+	}
+	PG_CATCH();
+	{
+		/* Then it is tried again after a while, and fails again. */
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		known->state.retry_at = GetCurrentTimestamp() + USECS_PER_SEC;
+	}
+	PG_END_TRY();
+	scd2_progress();
+}
+
+/* As try_flow(), but nothing gets out: the error is the flow's. */
+static bool
+try_flow_safely(KnownFlow *known)
+{
+	ErrorData  *volatile error = NULL;
+	volatile bool taken = true;
+
+	PG_TRY();
+	{
+		taken = try_flow(known);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(list_cxt);
+		error = CopyErrorData();
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		scd2_mark_writes(false);
+		MemoryContextReset(work_cxt);
+	}
+	PG_END_TRY();
+	if (error != NULL)
+	{
+		if (known->flow != NULL)
+			known->flow->stale = true;
+		record_failure(known, error);
+		FreeErrorData(error);
+	}
+	return taken;
+}
+
+/* Goes through the flows once. Returns how many had work that was done here. */
+static int
+one_round(TimestampTz *next)
+{
+	ListCell   *cell;
+	int			done = 0;
+
+	*next = PG_INT64_MAX;
+	foreach(cell, flows)
+	{
+		KnownFlow  *known = lfirst(cell);
+
+		if (!has_work(known, next))
+			continue;
+		if (try_flow_safely(known))
+			done++;
+		else
+		{
+			known->not_before = GetCurrentTimestamp() + LEND_A_HAND;
+			*next = Min(*next, known->not_before);
+		}
+		scd2_worker_wait(0);
+	}
+	return done;
+}
+
+static long
+time_to_wait(TimestampTz next)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (next <= now)
+		return 0;
+	return Min(scd2_naptime, (next - now) / 1000 + 1);
+}
+
+/* Only as superuser of the worker: how statements of flows are planned (statements.c), and how long they wait for a lock. */
+static void
+fix_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"enable_seqscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
+		{"plan_cache_mode", "force_generic_plan"}, {"lock_timeout", "1s"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	/* One big sort or store at a time: what maintenance may use. */
+	SetConfigOption("work_mem", GetConfigOption("maintenance_work_mem", false, false), PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void
+scd2_apply_main(Datum arg)
+{
+	Scd2WorkerArg me;
+	TimestampTz next;
+	bool		idle = false;
+
+	db = scd2_worker_begin(&me);
+	my_slot = me.apply_slot;
+	fix_settings();
+	list_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 flows", ALLOCSET_SMALL_SIZES);
+	work_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 batch", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(list_cxt);
+	scd2_flow_watch();
+	flows_seen = pg_atomic_read_u32(&db->flows_changed) - 1;
+
+	for (;;)
+	{
+		/* Reading the list is not for every small batch: when told to, and after a wait that brought nothing. */
+		if (idle || flows_seen != pg_atomic_read_u32(&db->flows_changed))
+			reload();
+		idle = false;
+		if (one_round(&next) > 0)
+			continue;
+		pgstat_report_stat(true);
+		pgstat_report_activity(STATE_IDLE, NULL);
+		{
+			long		wait = time_to_wait(next);
+			TimestampTz before = GetCurrentTimestamp();
+
+			scd2_worker_wait(wait);
+			idle = GetCurrentTimestamp() - before >= (int64) scd2_naptime * 1000;
+		}
+	}
+}
