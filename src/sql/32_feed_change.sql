@@ -26,7 +26,12 @@ DECLARE
     relations oid[];
 BEGIN
     PERFORM scd2_internal.check_owner(caller, source);
-    f := scd2_internal.require_feed_of(source);
+    SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_relid = source AND NOT x.disabled;     -- its source may be gone
+    IF NOT FOUND THEN
+        f := scd2_internal.require_feed_of(source);
+    ELSIF EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN
+        PERFORM scd2_internal.check_owner(caller, f.source_relid);
+    END IF;
     PERFORM scd2_internal.check_no_flow(f, 'cannot disable');
     -- ALTER TABLE below would wait for these without a bound.
     SELECT array_agg(i.leaf_relid ORDER BY i.leaf_relid) INTO relations
@@ -46,7 +51,7 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2.disable_change_feed(regclass, boolean) IS
-    'Ends the recording of a table''s changes with the caller''s commit and gives back the replica identity that was found. source: a table that you own; drop_feed: drop the feed''s relation too, '
+    'Ends the recording of a table''s changes with the caller''s commit and gives back the replica identity that was found. source: a table that you own, or the feed itself; drop_feed: drop the feed''s relation too, '
     'else it stays and is used again when the feed is enabled again. Errors: 42501 not the owner, 55000 no feed, or flows depend on it, 55P03 a lock was not to be had, 2BP01 other objects depend on the relation.';
 
 -- Columns that leave the feed take what was stored of them along; columns that come back begin empty.

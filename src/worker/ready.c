@@ -69,7 +69,7 @@ scd2_require_settings(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("pg_scd2 is not in shared_preload_libraries"),
 				 errhint("ALTER SYSTEM SET shared_preload_libraries = %s; then restart the server.",
-						 quote_literal_cstr(scd2_preload_with_us()))));
+						 scd2_setting_with_us("shared_preload_libraries"))));
 	if (wal_level < WAL_LEVEL_LOGICAL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -80,7 +80,7 @@ scd2_require_settings(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("output_plugin_libraries does not list \"%s\"", SCD2_PLUGIN),
 				 errhint("ALTER SYSTEM SET output_plugin_libraries = %s; SELECT pg_reload_conf();",
-						 quote_literal_cstr(psprintf("%s, %s", GetConfigOption("output_plugin_libraries", true, false), SCD2_PLUGIN)))));
+						 scd2_setting_with_us("output_plugin_libraries"))));
 	if (!scd2_enabled)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -88,13 +88,23 @@ scd2_require_settings(void)
 				 errhint("ALTER SYSTEM SET pg_scd2.enabled = on; SELECT pg_reload_conf();")));
 }
 
-/* shared_preload_libraries with our name in it. */
+/*
+ * A list setting with our library in it, as ALTER SYSTEM takes it: one literal per name (a single literal would become one name).
+ */
 char *
-scd2_preload_with_us(void)
+scd2_setting_with_us(const char *setting)
 {
-	const char *now = GetConfigOption("shared_preload_libraries", true, false);
+	const char *now = GetConfigOption(setting, true, false);
+	List	   *names = NIL;
+	ListCell   *lc;
+	StringInfoData list;
 
-	return now && now[0] ? psprintf("%s, pg_scd2", now) : pstrdup("pg_scd2");
+	initStringInfo(&list);
+	if (now && SplitGUCList(pstrdup(now), ',', &names))
+		foreach(lc, names)
+			appendStringInfo(&list, "%s, ", quote_literal_cstr(lfirst(lc)));
+	appendStringInfoString(&list, quote_literal_cstr(SCD2_EXTENSION));
+	return list.data;
 }
 
 static bool

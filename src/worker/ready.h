@@ -6,6 +6,6 @@
 #define SCD2_WORKER_READY_H
 
 extern void scd2_require_settings(void);
-extern char *scd2_preload_with_us(void);
+extern char *scd2_setting_with_us(const char *setting);
 
 #endif							/* SCD2_WORKER_READY_H */
