@@ -143,7 +143,7 @@ prepare_server_tree() {
 
 # The setting that lists the output plugins, where the server knows it.
 plugin_setting() {
-    if "$BINDIR/postgres" --describe-config 2>/dev/null | grep -q '^output_plugin_libraries[[:blank:]]'; then
+    if [[ "$("$BINDIR/postgres" --describe-config)" == *output_plugin_libraries* ]]; then
         echo "output_plugin_libraries = 'pgoutput, test_decoding, wal2json, pg_scd2'"
     fi
 }

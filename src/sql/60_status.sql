@@ -83,7 +83,7 @@ CREATE VIEW scd2.capture AS
            CASE WHEN w.lsn <= greatest(s.captured_lsn, p.captured_lsn) THEN interval '0'
                 ELSE greatest(clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp), interval '0') END AS lag,
            greatest(w.lsn - r.restart_lsn, 0)::bigint AS wal_held_bytes, r.wal_status, r.safe_wal_size, age(r.catalog_xmin) AS catalog_xmin_age,
-           s.spilled_bytes, s.error AS last_error
+           coalesce((SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = p.slot), 0) AS spilled_bytes, s.error AS last_error
     FROM scd2._capture_status() s
          CROSS JOIN (SELECT scd2._wal_position() AS lsn OFFSET 0) w
          LEFT JOIN scd2_internal.position p ON true

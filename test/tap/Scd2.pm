@@ -59,8 +59,8 @@ sub wait_capture
 {
     my ($node, $db) = @_;
     $db //= 'postgres';
-    $node->poll_query_until($db, "SELECT state = 'running' AND pid IS NOT NULL FROM scd2.capture")
-      or die "no capture worker at work in $db: " . $node->safe_psql($db, 'SELECT state, last_error FROM scd2.capture');
+    $node->poll_query_until($db, "SELECT state = 'running' AND pid IS NOT NULL FROM scd2_internal.capture_status()")
+      or die "no capture worker at work in $db: " . $node->safe_psql($db, 'SELECT state, error FROM scd2_internal.capture_status()');
     return capture_pid($node, $db);
 }
 
@@ -163,6 +163,7 @@ sub feed_is_right
     my $audited = $node->safe_psql($db, 'SELECT count(*) FROM audit');
     my $in_feed = $node->safe_psql($db, 'SELECT count(*) FROM t_changes');
     my $difference = $node->safe_psql($db, q{
+        SET temp_file_limit = -1;
         WITH f AS (SELECT _xid AS xid, row_number() OVER (PARTITION BY _xid ORDER BY _change_ordinal) AS n, _change_type AS change,
                           to_jsonb(c) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[] AS image FROM t_changes c),
              a AS (SELECT xid, row_number() OVER (PARTITION BY xid ORDER BY n) AS n, change, image FROM audit)
@@ -184,6 +185,7 @@ sub history_is_right
 {
     my ($node, $db, $when) = @_;
     my $difference = $node->safe_psql($db, q{
+        SET temp_file_limit = -1;
         WITH last_of_version AS (
                 SELECT DISTINCT ON (id, _commit_version) id, _commit_timestamp AS at, _change_type = 'delete' AS gone, ROW(v, body)::text AS image, v, body
                 FROM t_changes WHERE _change_type <> 'update_preimage' ORDER BY id, _commit_version, _change_ordinal DESC),

@@ -30,7 +30,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE bac
 
 $node->adjust_conf('postgresql.conf', 'pg_scd2.enabled', 'on');
 $node->reload;
-$node->poll_query_until('postgres', "SELECT state = 'running' FROM scd2.capture");
+$node->poll_query_until('postgres', "SELECT state = 'running' FROM scd2_internal.capture_status()");
 sync($node);
 feed_is_right($node, 'postgres', 'after a time without capture');
 history_is_right($node, 'postgres', 'after a time without capture');

@@ -22,7 +22,7 @@ for my $round (1 .. 10)
         $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 apply%'");
     }
     my $start = time;
-    $node->poll_query_until('postgres', "SELECT pid <> $pid FROM scd2.capture WHERE state = 'running' AND pid IS NOT NULL");
+    $node->poll_query_until('postgres', "SELECT pid <> $pid FROM scd2_internal.capture_status() WHERE state = 'running' AND pid IS NOT NULL");
     $longest = time - $start if time - $start > $longest;
     select(undef, undef, undef, rand(0.3));
 }

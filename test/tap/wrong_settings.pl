@@ -63,7 +63,7 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_scd2');
 refused(qr/max_replication_slots|slot/, 'no free slot');
 preflight_tells('max_replication_slots', 'no free slot');
 $node->safe_psql('postgres', "SELECT pg_drop_replication_slot('taken')");
-wait_until($node, 'postgres', "SELECT state = 'running' FROM scd2.capture", 'capture begins by itself once there is a slot');
+wait_until($node, 'postgres', "SELECT state = 'running' FROM scd2_internal.capture_status()", 'capture begins by itself once there is a slot');
 $node->safe_psql('postgres', "SELECT scd2.enable_change_feed('t')");
 ok(1, '... and the call works');
 
@@ -87,7 +87,7 @@ SKIP:
     $fix = preflight_tells('output_plugin_libraries', 'plugin not listed');
     $node->safe_psql('postgres', $_) for grep { /\S/ } split /;/, $fix;
     $node->safe_psql('postgres', 'SELECT pg_reload_conf()');
-    wait_until($node, 'postgres', "SELECT state = 'running' FROM scd2.capture", 'the fix works when pasted');
+    wait_until($node, 'postgres', "SELECT state = 'running' FROM scd2_internal.capture_status()", 'the fix works when pasted');
     $node->safe_psql('postgres', "SELECT scd2.enable_change_feed('t2')");
     ok(1, '... and the call works');
 }
