@@ -30,19 +30,19 @@ SELECT scd2.sync() AS "captured and applied up to version";
 \echo '2. Life goes on. Nothing here knows of the history: no triggers, no extra columns.'
 \echo
 \set ECHO queries
-INSERT INTO sales (customer_id, amount) VALUES (17, 150);                -- Ana is in Norte
-SELECT pg_sleep(1.1) \g /dev/null
+INSERT INTO sales (customer_id, amount) VALUES (17, 150) /* Ana is in Norte */;
+\! sleep 1.1
 UPDATE customers SET region = 'Este' WHERE customer_id = 17;
 SELECT clock_timestamp() AS moment \gset
-SELECT pg_sleep(1.1) \g /dev/null
-INSERT INTO sales (customer_id, amount) VALUES (17, 300);                -- Ana is in Este
+\! sleep 1.1
+INSERT INTO sales (customer_id, amount) VALUES (17, 300) /* ... in Este */;
 DELETE FROM customers WHERE customer_id = 23;
-SELECT pg_sleep(1.1) \g /dev/null
+\! sleep 1.1
 UPDATE customers SET region = 'Sur' WHERE customer_id = 17;
-SELECT pg_sleep(1.1) \g /dev/null
-INSERT INTO sales (customer_id, amount) VALUES (17, 200);                -- Ana is in Sur
+\! sleep 1.1
+INSERT INTO sales (customer_id, amount) VALUES (17, 200) /* ... in Sur */;
 INSERT INTO customers VALUES (31, 'Marta', 'Oeste', 'activo');
-UPDATE customers SET name = 'Ana María' WHERE customer_id = 17;          -- the name is not tracked: no new version
+UPDATE customers SET name = 'Ana María' WHERE customer_id = 17 /* the name is not tracked: no new version */;
 SELECT scd2.sync();
 \set ECHO none
 
@@ -50,7 +50,7 @@ SELECT scd2.sync();
 \echo '3. The change feed: every committed change, in commit order, before and after.'
 \echo
 \set ECHO queries
-SELECT _commit_version AS version, _commit_timestamp::timestamptz(0) AS committed, _change_type AS change,
+SELECT _commit_version AS version, date_trunc('second', _commit_timestamp) AS committed, _change_type AS change,
        customer_id AS id, name, region, status
 FROM scd2.table_changes(NULL::customers_changes, 1);
 \set ECHO none
@@ -59,7 +59,7 @@ FROM scd2.table_changes(NULL::customers_changes, 1);
 \echo '4. The history (SCD type 2): every version of every customer. "-" as an end: valid now.'
 \echo
 \set ECHO queries
-SELECT customer_id AS id, name, region, status, __start_at::timestamptz(0) AS valid_from, __end_at::timestamptz(0) AS valid_to
+SELECT customer_id AS id, name, region, status, __start_at) AS valid_from, __end_at::timestamptz(0) AS valid_to
 FROM customers_history ORDER BY customer_id, __start_at;
 \set ECHO none
 
