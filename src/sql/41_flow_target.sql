@@ -65,7 +65,7 @@ DECLARE
     rel      record;
     bad      record;
     expected name[] := CASE scd_type WHEN 2 THEN keys || start_column ELSE keys END;
-    found    name[];
+    key_is   name[];
     has_rows boolean;
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relowner, c.relispartition, c.relhassubclass INTO rel FROM pg_class AS c WHERE c.oid = target;
@@ -106,14 +106,14 @@ BEGIN
         RAISE datatype_mismatch USING MESSAGE = format('table "%s" does not fit as target', target::regclass),
             DETAIL = format('Column "%s" is NOT NULL, has no default, and the flow does not fill it.', bad.attname);
     END IF;
-    SELECT array_agg(a.attname ORDER BY k.n) INTO found
+    SELECT array_agg(a.attname ORDER BY k.n) INTO key_is
         FROM pg_index AS i
         CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, n)
         JOIN pg_attribute AS a ON a.attrelid = target AND a.attnum = k.attnum
         WHERE i.indrelid = target AND i.indisprimary AND i.indimmediate;
-    IF found IS DISTINCT FROM expected THEN
+    IF key_is IS DISTINCT FROM expected THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" does not fit as target', target::regclass),
-            DETAIL = format('Its primary key is (%s) instead of (%s), not deferrable.', coalesce(array_to_string(found, ', '), 'none'), array_to_string(expected, ', '));
+            DETAIL = format('Its primary key is (%s) instead of (%s), not deferrable.', coalesce(array_to_string(key_is, ', '), 'none'), array_to_string(expected, ', '));
     END IF;
     EXECUTE format('SELECT EXISTS (SELECT FROM %s)', target::regclass) INTO has_rows;
     IF has_rows THEN
@@ -156,11 +156,17 @@ CREATE FUNCTION scd2_internal.undress_target(target oid) RETURNS void
 DECLARE
     schema   name;
     relation name;
+    as_of    text;
 BEGIN
     SELECT n.nspname, c.relname INTO schema, relation FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
     IF FOUND THEN
-        EXECUTE format('DROP TRIGGER IF EXISTS scd2_guard ON %s', target::regclass);
-        EXECUTE format('DROP FUNCTION IF EXISTS %I.%I(timestamp with time zone)', schema, scd2_internal.object_name(relation, 'as_of'));
+        IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
+            EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
+        END IF;
+        as_of := format('%I.%I(timestamp with time zone)', schema, scd2_internal.object_name(relation, 'as_of'));
+        IF to_regprocedure(as_of) IS NOT NULL THEN
+            EXECUTE format('DROP FUNCTION %s', as_of);
+        END IF;
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.undress_target(oid) IS 'Makes a target an ordinary table again';

@@ -16,17 +16,17 @@ COMMENT ON FUNCTION scd2_internal.refuse_unsupported(text, boolean) IS 'Raises 0
 CREATE FUNCTION scd2_internal.flow_name(wanted name, relation name) RETURNS name
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found name := coalesce(wanted, relation);
+    free_name name := coalesce(wanted, relation);
     n     integer := 1;
 BEGIN
-    WHILE EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.name = found) LOOP
+    WHILE EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.name = free_name) LOOP
         IF wanted IS NOT NULL THEN
             RAISE duplicate_object USING MESSAGE = format('flow "%s" exists already', wanted);
         END IF;
         n := n + 1;
-        found := scd2_internal.object_name(relation, n::text);
+        free_name := scd2_internal.object_name(relation, n::text);
     END LOOP;
-    RETURN found;
+    RETURN free_name;
 END $$;
 COMMENT ON FUNCTION scd2_internal.flow_name(name, name) IS 'The name of a new flow: as wanted, or the target''s, with a number if it is taken';
 
@@ -167,19 +167,19 @@ COMMENT ON FUNCTION scd2_internal.check_flow_column(text, name, name[], name[]) 
 CREATE FUNCTION scd2_internal.own_flow(caller oid, flow_name name) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found scd2_internal.flow;
+    named scd2_internal.flow;
     owner oid;
 BEGIN
-    SELECT f.* INTO found FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR UPDATE;
+    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR UPDATE;
     IF NOT FOUND THEN
         RAISE undefined_object USING MESSAGE = format('flow "%s" does not exist', flow_name), HINT = 'SELECT flow FROM scd2.flows;';
     END IF;
-    SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = found.target_relid;
+    SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = named.target_relid;
     IF owner IS NULL THEN       -- the target was dropped: whoever owns the source may clear up
-        SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = found.source_relid;
+        SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = named.source_relid;
     END IF;
     PERFORM scd2_internal.check_member(caller, coalesce(owner, 10), 'the target of flow', flow_name);
-    RETURN found;
+    RETURN named;
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_flow(oid, name) IS 'The flow, locked; 42704 if there is none, 42501 unless the caller owns its target';
 
@@ -363,9 +363,9 @@ COMMENT ON FUNCTION scd2.untrack(regclass, boolean, boolean) IS
 CREATE FUNCTION scd2_internal.pause_flow(caller oid, name name) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found scd2_internal.flow := scd2_internal.own_flow(caller, name);
+    named scd2_internal.flow := scd2_internal.own_flow(caller, name);
 BEGIN
-    UPDATE scd2_internal.flow AS f SET paused = true WHERE f.flow_id = found.flow_id AND NOT f.paused;
+    UPDATE scd2_internal.flow AS f SET paused = true WHERE f.flow_id = named.flow_id AND NOT f.paused;
 END $$;
 
 CREATE FUNCTION scd2.pause_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
@@ -374,11 +374,11 @@ COMMENT ON FUNCTION scd2.pause_flow(name) IS 'Stops a flow after its current bat
 CREATE FUNCTION scd2_internal.resume_flow(caller oid, name name) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    found scd2_internal.flow := scd2_internal.own_flow(caller, name);
+    named scd2_internal.flow := scd2_internal.own_flow(caller, name);
 BEGIN
-    UPDATE scd2_internal.flow AS f SET paused = false WHERE f.flow_id = found.flow_id AND f.paused;
+    UPDATE scd2_internal.flow AS f SET paused = false WHERE f.flow_id = named.flow_id AND f.paused;
     UPDATE scd2_internal.flow_state AS s SET phase = coalesce(s.failed_phase, s.phase), failed_phase = NULL, failures = 0, retry_at = NULL
-        WHERE s.flow_id = found.flow_id AND (s.failures > 0 OR s.retry_at IS NOT NULL OR s.failed_phase IS NOT NULL);
+        WHERE s.flow_id = named.flow_id AND (s.failures > 0 OR s.retry_at IS NOT NULL OR s.failed_phase IS NOT NULL);
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
 
