@@ -32,6 +32,7 @@ int			scd2_reader_timeout = 0;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
+char	   *scd2_debug_fail_at = NULL;
 
 void		_PG_init(void);
 
@@ -80,6 +81,9 @@ define_settings(void)
 	define_boolean("pg_scd2.allow_target_writes", "Lets the owner of a target or feed write into it.",
 				   "A target that was written by hand no longer holds what its sources say.",
 				   &scd2_allow_target_writes, false, PGC_USERSET);
+	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
+							   &scd2_debug_fail_at, NULL, PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

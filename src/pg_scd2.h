@@ -24,6 +24,7 @@ extern int	scd2_reader_timeout;	/* s, 0: never */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;
+extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
 
 extern List *scd2_caller_path;	/* call.c */
 

@@ -123,9 +123,10 @@ scd2_captured_remove(int feed_id)
 void
 scd2_captured_load(void)
 {
+	ListCell   *lc;
+
 	SPI_connect();
-	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid, f.except_columns::text[]"
-					" FROM scd2_internal.feed_state s LEFT JOIN scd2_internal.feed f USING (feed_id)"
+	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid FROM scd2_internal.feed_state s"
 					" WHERE s.state = 'running' ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.feed_state");
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -133,17 +134,14 @@ scd2_captured_load(void)
 		HeapTuple	tup = SPI_tuptable->vals[i];
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		bool		isnull;
-		Scd2Feed   *feed;
-		Datum		excluded;
 
-		feed = scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
+		(void) scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 2, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 3, &isnull)));
-		excluded = SPI_getbinval(tup, desc, 4, &isnull);
-		if (!isnull)
-			scd2_layout_exclude(feed, excluded);
 	}
 	SPI_finish();
+	foreach(lc, captured)
+		scd2_layout_read_exclusions(lfirst(lc));
 }
 
 int

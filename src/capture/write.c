@@ -28,7 +28,7 @@
 #include "capture/write.h"
 #include "feed/layout.h"
 #include "feed/writer.h"
-#include "names.h"
+#include "worker/failpoint.h"
 #include "worker/worker.h"
 
 static void
@@ -82,27 +82,6 @@ execute(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls
 		elog(ERROR, "SPI error %s: %s", SPI_result_code_string(rc), sql);
 }
 
-/* The excluded columns of a feed that has just been enabled: until now its definition could not be read. */
-static void
-learn_exclusions(Scd2Control *control)
-{
-	Scd2Feed   *feed = scd2_captured_by_source(control->source_relid);
-	Oid			types[] = {INT4OID};
-	Datum		values[] = {Int32GetDatum(control->feed_id)};
-
-	if (feed == NULL || feed->feed_id != control->feed_id)
-		return;
-	execute("SELECT except_columns::text[] FROM scd2_internal.feed WHERE feed_id = $1", 1, types, values, NULL);
-	if (SPI_processed == 1)
-	{
-		bool		isnull;
-		Datum		names = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
-
-		if (!isnull)
-			scd2_layout_exclude(feed, names);
-	}
-}
-
 static void
 enable_feed(Scd2Control *control)
 {
@@ -116,7 +95,9 @@ enable_feed(Scd2Control *control)
 	execute("INSERT INTO scd2_internal.feed_state"
 			" (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at, earliest_version)"
 			" VALUES ($1, $2, $3, 'running', $4, $5, $4)", 5, types, values, NULL);
-	learn_exclusions(control);
+	/* Until now its definition could not be read. */
+	if (scd2_captured_by_id(control->feed_id) != NULL)
+		scd2_layout_read_exclusions(scd2_captured_by_id(control->feed_id));
 }
 
 static void
@@ -249,9 +230,11 @@ write_all(Scd2Batch *batch, bool alone)
 		else
 			scd2_feed_write(feed);
 	}
+	SCD2_FAIL_POINT("feeds written");
 	apply_controls(batch);
 	apply_failures(batch);
 	scd2_position_write(batch->version, batch->timestamp, batch->captured_end);
+	SCD2_FAIL_POINT("position written");
 	commit_transaction();
 }
 

@@ -10,6 +10,7 @@
 #include "access/tupdesc.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_type.h"
+#include "executor/spi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -73,8 +74,8 @@ scd2_layout_load(Scd2Feed *feed)
 }
 
 /* "names": a text[] of columns of the source that stay out. */
-void
-scd2_layout_exclude(Scd2Feed *feed, Datum names)
+static void
+exclude(Scd2Feed *feed, Datum names)
 {
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 	Datum	   *elems;
@@ -87,8 +88,25 @@ scd2_layout_exclude(Scd2Feed *feed, Datum names)
 	MemoryContextSwitchTo(old);
 }
 
-static bool
-is_excluded(Scd2Feed *feed, const char *name)
+/* Learns from the feed's definition which columns stay out. In a transaction with a snapshot, never while decoding. */
+void
+scd2_layout_read_exclusions(Scd2Feed *feed)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(feed->feed_id)};
+	bool		isnull;
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT except_columns::text[] FROM scd2_internal.feed WHERE feed_id = $1",
+							  1, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed");
+	if (SPI_processed == 1)
+		exclude(feed, SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_finish();
+}
+
+bool
+scd2_layout_excludes(Scd2Feed *feed, const char *name)
 {
 	ListCell   *lc;
 
@@ -126,7 +144,7 @@ scd2_layout_follow(Scd2Feed *feed, TupleDesc source)
 		Form_pg_attribute att = TupleDescAttr(source, i);
 		int			at;
 
-		if (att->attisdropped || att->attgenerated == 'v' || is_excluded(feed, NameStr(att->attname)))
+		if (att->attisdropped || att->attgenerated == 'v' || scd2_layout_excludes(feed, NameStr(att->attname)))
 			continue;
 		at = scd2_layout_find(feed->layout, NameStr(att->attname));
 		if (at < 0)

@@ -38,7 +38,7 @@ static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 /* A partition that a statement is about; root is the table above it at the time it is one. */
 typedef struct PartitionEvent
 {
-	const char *what;			/* 'create', 'attach', 'detach', 'drop' */
+	const char *what;			/* create, attach, detach, detach concurrently, drop */
 	Oid			parent;
 	Oid			leaf;
 } PartitionEvent;
@@ -128,7 +128,7 @@ before_statement(Node *stmt)
 
 		if (cmd == NULL)
 			return;
-		event.what = "detach";
+		event.what = cmd->concurrent ? "detach concurrently" : "detach";
 		event.leaf = RangeVarGetRelid(cmd->name, NoLock, true);
 		event.parent = parent_of(event.leaf);
 		try_to_tell(&event);

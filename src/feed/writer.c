@@ -101,9 +101,9 @@ open_feed(Scd2Feed *feed)
 	return rel;
 }
 
-/* Adds what the source gained. Excluded columns were left out of the layout by then. */
-static void
-add_missing_columns(Scd2Feed *feed, Relation rel)
+/* The statement that adds to the feed what its source gained; NULL if nothing. Excluded columns were left out of the layout by then. */
+static char *
+missing_columns(Scd2Feed *feed, Relation rel)
 {
 	StringInfoData sql;
 	bool		any = false;
@@ -116,7 +116,8 @@ add_missing_columns(Scd2Feed *feed, Relation rel)
 	{
 		Form_pg_attribute att = TupleDescAttr(feed->layout, i);
 
-		if (scd2_layout_find(RelationGetDescr(rel), NameStr(att->attname)) >= 0)
+		if (scd2_layout_find(RelationGetDescr(rel), NameStr(att->attname)) >= 0 ||
+			scd2_layout_excludes(feed, NameStr(att->attname)))
 			continue;
 		appendStringInfo(&sql, "%s ADD COLUMN %s %s", any ? "," : "",
 						 quote_identifier(NameStr(att->attname)),
@@ -126,12 +127,30 @@ add_missing_columns(Scd2Feed *feed, Relation rel)
 			appendStringInfo(&sql, " COLLATE %s", scd2_collation_name(att->attcollation));
 		any = true;
 	}
-	if (!any)
-		return;
+	return any ? sql.data : NULL;
+}
+
+/* The feed relation, locked, with a column for each of its rows' columns. */
+static Relation
+open_feed_for(Scd2Feed *feed)
+{
+	Relation	rel = open_feed(feed);
+	char	   *sql = missing_columns(feed, rel);
+
+	if (sql != NULL)
+	{
+		/* alter_change_feed() may have excluded it since. */
+		scd2_layout_read_exclusions(feed);
+		sql = missing_columns(feed, rel);
+	}
+	if (sql == NULL)
+		return rel;
+	table_close(rel, RowExclusiveLock);
 	SPI_connect();
-	if (SPI_execute(sql.data, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not add columns to \"%s\"", RelationGetRelationName(rel));
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute %s", sql);
 	SPI_finish();
+	return open_feed(feed);
 }
 
 /* Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an error for good. */
@@ -320,13 +339,12 @@ end_write(Writer *w)
 void
 scd2_feed_write(Scd2Feed *feed)
 {
-	Relation	rel = open_feed(feed);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Relation	rel = open_feed_for(feed);
 	Scd2Identity self;
 	Writer	   *w;
 
-	add_missing_columns(feed, rel);
 	scd2_become(rel->rd_rel->relowner, &self);
 	w = begin_write(feed, rel);
 	tuplestore_rescan(feed->rows);

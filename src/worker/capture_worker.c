@@ -45,6 +45,8 @@
 #include "capture/plugin.h"
 #include "capture/position.h"
 #include "capture/write.h"
+#include "worker/failpoint.h"
+#include "worker/ready.h"
 #include "worker/worker.h"
 
 #define IDLE_ADVANCE	(10 * USECS_PER_SEC)
@@ -182,7 +184,9 @@ write_batch(void)
 	check_not_marked();
 	pgstat_report_activity(STATE_RUNNING, "writing feeds");
 	scd2_decoder_settle_caches();
+	SCD2_FAIL_POINT("decoded");
 	scd2_write_batch(batch);
+	SCD2_FAIL_POINT("committed");
 	written_position = batch->captured_end;
 	written_commit = XactLastCommitEnd;
 	last_advance = last_batch = GetCurrentTimestamp();
@@ -226,6 +230,7 @@ confirm(TimestampTz now)
 		return;
 	if (written_position < scd2_decoder_confirmed() + CONFIRM_BYTES && now - last_confirm < CONFIRM_EVERY)
 		return;
+	SCD2_FAIL_POINT("before confirm");
 	scd2_decoder_confirm(written_position);
 	last_confirm = now;
 
@@ -296,6 +301,7 @@ run(void)
 	Scd2Position position;
 
 	memset(&position, 0, sizeof(position));
+	scd2_require_settings();
 	set_decoding_memory();
 	open_everything(&position);
 	scd2_worker_set_state(SCD2_CAPTURE_RUNNING);
