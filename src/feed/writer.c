@@ -296,6 +296,14 @@ form_row(Writer *w)
 	return heap_form_tuple(desc, values, isnull);
 }
 
+static int64
+row_version(Writer *w)
+{
+	bool		isnull;
+
+	return DatumGetInt64(slot_getattr(w->source, SCD2_META_COMMIT_VERSION + 1, &isnull));
+}
+
 static void
 add_row(Writer *w)
 {
@@ -350,6 +358,9 @@ scd2_feed_write(Scd2Feed *feed)
 	tuplestore_rescan(feed->rows);
 	while (tuplestore_gettupleslot(feed->rows, true, false, w->source))
 	{
+		/* Of a version that the feed lacks in part, it gets nothing. */
+		if (feed->failure && row_version(w) >= feed->failed_version)
+			break;
 		add_row(w);
 		/* A spilled store returns the row in the current context. */
 		ExecClearTuple(w->source);

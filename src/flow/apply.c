@@ -5,8 +5,8 @@
  * Reads the rows of the feed after the watermark, lets the engine find the row changes, writes them and moves the watermark: one transaction.
  *
  * Reading the tail of a big feed must be cheap. Its index is BRIN, whose unsummarised end is read as a whole. But the writer appends in version order, so what
- * comes after the last applied row lies behind it: that row's place is remembered (in this process; each start finds it anew), and
- * the last partition is read from there. The place is trusted only while the row is still found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
+ * comes after the last applied row lies in its page or behind (not always behind the row: a crash leaves places in the last page that are used again). That row's place is remembered (in this process; each
+ * start finds it anew), and the last partition is read from its page on. The place is trusted only while the row is still found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
  */
 #include "postgres.h"
 
@@ -85,10 +85,12 @@ static void
 read_versions(Scd2Work *work, int64 watermark, int64 upto)
 {
 	Scd2Flow   *flow = work->flow;
-	Datum		args[] = {Int64GetDatum(watermark), Int64GetDatum(upto), PointerGetDatum(&flow->hint.tid)};
+	ItemPointerData page;
+	Datum		args[] = {Int64GetDatum(watermark), Int64GetDatum(upto), PointerGetDatum(&page)};
 
 	if (hint_holds(flow, watermark))
 	{
+		ItemPointerSet(&page, ItemPointerGetBlockNumber(&flow->hint.tid), 0);
 		scd2_read_events(work, SCD2_READ_TAIL, 3, args);
 		if (work->last_version >= 0)
 			set_hint(flow, &work->last_tid, work->last_version);

@@ -171,8 +171,11 @@ publish_feeds(void)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->rows)
-			scd2_feed_set_latest(feed->feed_id, feed->last_version);
+		if (feed->rows == NULL)
+			continue;
+		/* What a feed that failed has of its last version does not count. */
+		scd2_feed_set_latest(feed->feed_id, feed->failure ?
+							 Min(feed->last_version, feed->failed_version - 1) : feed->last_version);
 	}
 }
 
