@@ -42,7 +42,7 @@ COMMENT ON FUNCTION scd2_internal.readable_feed(oid, oid) IS
 CREATE FUNCTION scd2_internal.feed_extent(id integer, OUT enabled_version bigint, OUT enabled_at timestamptz, OUT earliest_version bigint, OUT latest_version bigint, OUT gap int8range)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(s.enabled_version, p.version, 0), coalesce(s.enabled_at, p.commit_timestamp, '-infinity'), coalesce(s.earliest_version, p.version, 0), coalesce(p.version, 0), s.gap
-    FROM (VALUES (id)) i LEFT JOIN scd2_internal.position p ON true LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id
+    FROM (VALUES (id)) i LEFT JOIN scd2_internal.position p ON p.singleton LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id
 $$;
 COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS 'Since when a feed is, what of it can be read, and which versions it lacks.';
 
@@ -116,7 +116,7 @@ BEGIN
     IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp, ending_timestamp) THEN
         PERFORM scd2_internal.refuse('55000', format('the change data feed of table "%s" has a gap in this range', scd2_internal.label(f.source_relid)),
             format('Changes of versions %s were not recorded.', gap),
-            format('SELECT scd2.resync(%L);', f.source_relid::regclass));
+            'SELECT * FROM scd2.diagnose();');
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2._feed_range(regclass, bigint, bigint, timestamptz, timestamptz, boolean) IS

@@ -30,7 +30,7 @@ BEGIN
     r := scd2._feed_range(source, after_version, NULL, after_timestamp, NULL, true);
     IF upper_inf(r.gap) OR upper(r.gap) - 1 > coalesce(after_version, r.first_version) THEN
         RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('changes of table %s are missing since then', source),
-            DETAIL = format('Changes of versions %s were not recorded.', r.gap), HINT = format('SELECT scd2.resync(%L);', source);
+            DETAIL = format('Changes of versions %s were not recorded.', r.gap), HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
     RETURN QUERY EXECUTE format('SELECT * FROM %s WHERE _commit_version BETWEEN $1 AND $2', r.feed)
         || CASE WHEN after_version IS NULL THEN ' AND _commit_timestamp > $3' ELSE '' END

@@ -46,19 +46,20 @@ COMMENT ON FUNCTION scd2._feed_size(oid) IS 'Part of the views: rows (as the sta
 CREATE VIEW scd2_internal.feed_status AS
     SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.gap, s.error, s.error_at,
            least(p.version, coalesce(scd2._feed_latest(f.feed_id), p.version)) AS latest_version,
-           coalesce((SELECT c.relowner FROM pg_class c WHERE c.oid = f.source_relid), (SELECT c.relowner FROM pg_class c WHERE c.oid = f.feed_relid)) AS owner
+           sc.oid AS source_there, fc.oid AS feed_there, coalesce(sc.relowner, fc.relowner) AS owner
     FROM scd2_internal.feed f
          LEFT JOIN scd2_internal.feed_state s USING (feed_id)
-         LEFT JOIN scd2_internal.position p ON true
-    WHERE NOT f.disabled
-       OR EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid)
-          AND NOT EXISTS (SELECT FROM scd2_internal.feed n WHERE n.feed_relid = f.feed_relid AND n.feed_id > f.feed_id);
+         LEFT JOIN scd2_internal.position p ON p.singleton
+         LEFT JOIN pg_class sc ON sc.oid = f.source_relid
+         LEFT JOIN pg_class fc ON fc.oid = f.feed_relid
+    WHERE CASE WHEN f.disabled THEN fc.oid IS NOT NULL AND NOT EXISTS (SELECT FROM scd2_internal.feed n WHERE n.feed_relid = f.feed_relid AND n.feed_id > f.feed_id)
+               ELSE sc.oid IS NOT NULL OR fc.oid IS NOT NULL END;
 COMMENT ON VIEW scd2_internal.feed_status IS 'Feeds as defined, as captured, and who owns them';
 
 CREATE VIEW scd2.feeds WITH (security_barrier) AS
     SELECT f.source_relid::regclass AS source, f.feed_relid::regclass AS feed,
            CASE WHEN f.disabled THEN 'disabled' WHEN f.captured IS NULL THEN 'enabling'
-                WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN 'source dropped' ELSE f.captured END AS state,
+                WHEN f.source_there IS NULL THEN 'source dropped' ELSE f.captured END AS state,
            f.enabled_version, f.enabled_at, f.earliest_version, CASE WHEN f.enabled_version IS NOT NULL THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
            z.rows, z.bytes, coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
            (SELECT format('flow "%s" at version %s', w.name, ws.watermark_version)
@@ -86,7 +87,7 @@ CREATE VIEW scd2.capture AS
            coalesce((SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = p.slot), 0) AS spilled_bytes, s.error AS last_error
     FROM scd2._capture_status() s
          CROSS JOIN (SELECT scd2._wal_position() AS lsn OFFSET 0) w
-         LEFT JOIN scd2_internal.position p ON true
+         LEFT JOIN scd2_internal.position p ON p.singleton
          LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot;
 COMMENT ON VIEW scd2.capture IS 'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state other than running comes with the command that helps. The error text is for superusers.';
 
@@ -99,14 +100,14 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
            coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates, coalesce(s.out_of_order, 0) AS out_of_order,
            coalesce(s.too_late, 0) AS too_late, coalesce(s.conflicts, 0) AS conflicts, coalesce(s.rejected, 0) AS rejected, coalesce(s.skipped, 0) AS skipped,
            coalesce(s.rows_inserted, 0) AS rows_inserted, coalesce(s.rows_updated, 0) AS rows_updated, coalesce(s.rows_deleted, 0) AS rows_deleted,
-           s.last_batch, s.finished_at, CASE WHEN pg_has_role(o.owner, 'USAGE') THEN s.last_error END AS last_error, s.last_error_at
+           s.last_batch, s.finished_at, CASE WHEN pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') THEN s.last_error END AS last_error, s.last_error_at
     FROM scd2_internal.flow w
          LEFT JOIN scd2_internal.flow_state s USING (flow_id)
          LEFT JOIN scd2_internal.feed_status f ON f.feed_id = w.feed_id
          CROSS JOIN scd2.capture c
          CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0 ELSE greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
-         CROSS JOIN LATERAL (SELECT coalesce((SELECT t.relowner FROM pg_class t WHERE t.oid = w.target_relid), f.owner) AS owner) o
-    WHERE pg_has_role(o.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+         LEFT JOIN pg_class t ON t.oid = w.target_relid
+    WHERE pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.flows IS
     'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet';
 

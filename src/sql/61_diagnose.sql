@@ -80,7 +80,7 @@ COMMENT ON FUNCTION scd2.preflight() IS
 CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE (problem text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH s AS (SELECT c.*, coalesce((SELECT w.stopped FROM scd2_internal.switch w), false) AS stopped, p.slot
-               FROM scd2_internal.capture_status() c LEFT JOIN scd2_internal.position p ON true),
+               FROM scd2_internal.capture_status() c LEFT JOIN scd2_internal.position p ON p.singleton),
     blocker AS (
         SELECT a.pid, a.state, date_trunc('second', clock_timestamp() - a.xact_start) AS age
         FROM s, unnest(pg_blocking_pids(s.pid)) b JOIN pg_stat_activity a ON a.pid = b LIMIT 1),
@@ -104,7 +104,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     SELECT 'capture waits for a lock', format('Process %s (%s) has had a transaction open for %s.', b.pid, b.state, b.age), format('SELECT pg_terminate_backend(%s);', b.pid) FROM blocker b
     UNION ALL
     SELECT 'the replication slot is lost', format('Slot "%s": %s.', s.slot, coalesce(r.wal_status, 'gone')), 'SELECT * FROM scd2.preflight(); -- changes since then are missing'
-    FROM s JOIN scd2_internal.position p ON p.captured_lsn IS NOT NULL LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot
+    FROM s JOIN scd2_internal.position p ON p.singleton AND p.captured_lsn IS NOT NULL LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot
     WHERE r.slot_name IS NULL OR r.wal_status = 'lost'
     UNION ALL
     SELECT 'the replication slot is about to be lost', format('Slot "%s" holds back more WAL than max_slot_wal_keep_size allows.', s.slot), 'ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();'
@@ -115,7 +115,7 @@ COMMENT ON FUNCTION scd2_internal.capture_problems(boolean) IS 'Part of diagnose
 CREATE FUNCTION scd2_internal.feed_problems() RETURNS TABLE (owner oid, source text, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH f AS (
-        SELECT s.*, coalesce(c.oid::regclass::text, format('%I.%I', s.source_schema, s.source_name)) AS name, c.oid AS there, c.relpersistence,
+        SELECT s.*, coalesce(c.oid::regclass::text, format('%I.%I', s.source_schema, s.source_name)) AS name, s.source_there AS there, c.relpersistence,
                CASE WHEN to_regprocedure('scd2.resync(regclass)') IS NOT NULL THEN format('SELECT scd2.resync(%L);', c.oid::regclass)
                     ELSE format('SELECT scd2.disable_change_feed(%L), scd2.enable_change_feed(%1$L);', c.oid::regclass) END AS repair
         FROM scd2_internal.feed_status s LEFT JOIN pg_class c ON c.oid = s.source_relid WHERE NOT s.disabled)
@@ -162,7 +162,7 @@ COMMENT ON FUNCTION scd2_internal.flow_problems() IS 'Part of diagnose: what is 
 CREATE FUNCTION scd2.diagnose() RETURNS TABLE (subject text, problem text, detail text, fix text)
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
 CREATE FUNCTION scd2_internal.diagnose(caller oid) RETURNS TABLE (subject text, problem text, detail text, fix text)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     super CONSTANT boolean := (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = caller);
     monitor CONSTANT boolean := pg_has_role(caller, 'pg_monitor', 'USAGE');
