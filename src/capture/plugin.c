@@ -227,6 +227,11 @@ plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelatio
 		if (feed == NULL || feed->failure)
 			continue;
 		whole = lappend(whole, feed);
+		if (feed->misfit)
+		{
+			scd2_batch_fail_feed(batch, feed, feed->misfit);
+			continue;
+		}
 		memset(feed->isnull, true, feed->layout->natts * sizeof(bool));
 		scd2_batch_add_row(batch, feed, SCD2_TRUNCATE);
 	}

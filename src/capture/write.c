@@ -124,6 +124,17 @@ begin_flow(Scd2Control *control)
 			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1", 3, types, values, NULL);
 }
 
+/* A feed that was disabled meanwhile, further on in the log, may well be gone. */
+static bool
+is_disabled(int feed_id)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(feed_id)};
+
+	execute("SELECT FROM scd2_internal.feed WHERE feed_id = $1 AND NOT disabled", 1, types, values, NULL);
+	return SPI_processed == 0;
+}
+
 static void
 record_failure(int feed_id, int64 version, const char *why)
 {
@@ -174,7 +185,7 @@ apply_failures(Scd2Batch *batch)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->failure)
+		if (feed->failure && !is_disabled(feed->feed_id))
 			record_failure(feed->feed_id, feed->failed_version, feed->failure);
 	}
 	SPI_finish();

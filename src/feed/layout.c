@@ -42,8 +42,28 @@ set_layout(Scd2Feed *feed, TupleDesc layout)
 	feed->isnull = palloc0(layout->natts * sizeof(bool));
 }
 
+/* A feed whose relation is gone: it fails at its next change (or is found to be disabled later in the log). */
+static void
+set_layout_of_gone(Scd2Feed *feed)
+{
+	static const struct
+	{
+		const char *name;
+		Oid			type;
+	}			meta[] = {
+		{"_change_type", TEXTOID}, {"_commit_version", INT8OID}, {"_commit_timestamp", TIMESTAMPTZOID},
+		{"_change_ordinal", INT4OID}, {"_xid", XID8OID}
+	};
+	TupleDesc	layout = CreateTemplateTupleDesc(SCD2_META_COLUMNS);
+
+	for (int i = 0; i < SCD2_META_COLUMNS; i++)
+		TupleDescInitEntry(layout, i + 1, meta[i].name, meta[i].type, -1, 0);
+	set_layout(feed, layout);
+	feed->misfit = pstrdup("the feed relation is gone");
+}
+
 /*
- * The columns of the feed relation, dropped ones left out. In feed->cxt. A relation that is gone, or is no feed, gives a feed that has failed.
+ * The columns of the feed relation, dropped ones left out. In feed->cxt.
  */
 void
 scd2_layout_load(Scd2Feed *feed)
@@ -55,8 +75,7 @@ scd2_layout_load(Scd2Feed *feed)
 
 	if (rel == NULL)
 	{
-		set_layout(feed, CreateTemplateTupleDesc(SCD2_META_COLUMNS));
-		feed->failure = pstrdup("the feed relation is gone");
+		set_layout_of_gone(feed);
 		MemoryContextSwitchTo(old);
 		return;
 	}
