@@ -23,6 +23,7 @@
 #include "utils/snapmgr.h"
 
 #include "pg_scd2.h"
+#include "feed/upkeep.h"
 #include "flow/apply.h"
 #include "flow/check.h"
 #include "worker/worker.h"
@@ -370,6 +371,8 @@ scd2_apply_main(Datum arg)
 		idle = false;
 		if (one_round(&next) > 0)
 			continue;
+		if (my_slot == 0)
+			scd2_feed_upkeep();
 		pgstat_report_stat(true);
 		pgstat_report_activity(STATE_IDLE, NULL);
 		{

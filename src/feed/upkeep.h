@@ -1,0 +1,10 @@
+/*
+ * upkeep.h
+ *		What feeds need from time to time.
+ */
+#ifndef SCD2_FEED_UPKEEP_H
+#define SCD2_FEED_UPKEEP_H
+
+extern void scd2_feed_upkeep(void);
+
+#endif							/* SCD2_FEED_UPKEEP_H */
