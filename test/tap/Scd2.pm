@@ -12,6 +12,9 @@ use Test::More;
 
 our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until);
 
+# Our own queries are not what the servers' tight settings are for.
+my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
+
 # new_node(NAME, LINE...): a started server with the extension preloaded; the lines come last in postgresql.conf.
 sub new_node
 {
@@ -160,10 +163,10 @@ sub finish_writer
 sub feed_is_right
 {
     my ($node, $db, $when) = @_;
+    local $ENV{PGOPTIONS} = $UNLIMITED;
     my $audited = $node->safe_psql($db, 'SELECT count(*) FROM audit');
     my $in_feed = $node->safe_psql($db, 'SELECT count(*) FROM t_changes');
     my $difference = $node->safe_psql($db, q{
-        SET temp_file_limit = -1;
         WITH f AS (SELECT _xid AS xid, row_number() OVER (PARTITION BY _xid ORDER BY _change_ordinal) AS n, _change_type AS change,
                           to_jsonb(c) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[] AS image FROM t_changes c),
              a AS (SELECT xid, row_number() OVER (PARTITION BY xid ORDER BY n) AS n, change, image FROM audit)
@@ -184,8 +187,8 @@ sub feed_is_right
 sub history_is_right
 {
     my ($node, $db, $when) = @_;
+    local $ENV{PGOPTIONS} = $UNLIMITED;
     my $difference = $node->safe_psql($db, q{
-        SET temp_file_limit = -1;
         WITH last_of_version AS (
                 SELECT DISTINCT ON (id, _commit_version) id, _commit_timestamp AS at, _change_type = 'delete' AS gone, ROW(v, body)::text AS image, v, body
                 FROM t_changes WHERE _change_type <> 'update_preimage' ORDER BY id, _commit_version, _change_ordinal DESC),
