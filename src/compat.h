@@ -10,13 +10,16 @@
 #endif
 
 #include "access/genam.h"
+#include "catalog/pg_database.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/makefuncs.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_relation.h"
 #include "replication/reorderbuffer.h"
 #include "replication/slot.h"
+#include "utils/acl.h"
 #include "utils/rel.h"
 
 /* 16 moved the varlena macros out of postgres.h. */
@@ -155,6 +158,17 @@ scd2_relation_storage(Relation rel)
 	return rel->rd_locator.relNumber;
 #else
 	return rel->rd_node.relNode;
+#endif
+}
+
+/* 16 has one ownership check for all kinds of object. */
+static inline bool
+scd2_owns_database(Oid dboid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, dboid, GetUserId());
+#else
+	return pg_database_ownercheck(dboid, GetUserId());
 #endif
 }
 

@@ -15,6 +15,7 @@
 #include "pg_scd2.h"
 #include "compat.h"
 #include "feed/partitions.h"
+#include "worker/dropdb.h"
 #include "worker/hooks.h"
 #include "worker/shmem.h"
 #include "worker/worker.h"
@@ -110,6 +111,7 @@ _PG_init(void)
 		return;
 	scd2_shmem_init();
 	scd2_hooks_init();
+	scd2_dropdb_init();
 	scd2_partitions_init();
 	register_launcher();
 }

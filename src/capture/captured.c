@@ -58,7 +58,7 @@ forget_source(Datum arg, Oid relid)
 static void
 forget_all_sources(void)
 {
-	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Scd2Source)};
+	HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Scd2Source)};
 
 	MemoryContextReset(sources_cxt);
 	ctl.hcxt = sources_cxt;

@@ -14,7 +14,7 @@
  * Appends "format", in which %I is an identifier, %L a literal, %s text that is SQL already, %d an int, %% a percent sign.
  */
 void
-scd2_sql(StringInfo sql, const char *format,...)
+scd2_sql(StringInfo sql, const char *format, ...)
 {
 	va_list		args;
 

@@ -7,6 +7,6 @@
 
 #include "lib/stringinfo.h"
 
-extern void scd2_sql(StringInfo sql, const char *format,...);
+extern void scd2_sql(StringInfo sql, const char *format, ...);
 
 #endif							/* SCD2_FLOW_SQLTEXT_H */

@@ -45,7 +45,7 @@ typedef struct Scd2Change
 	const Scd2Image *image;
 } Scd2Change;
 
-typedef void (*Scd2Emit) (void *arg, const Scd2Change *change);
+typedef void (*Scd2Emit)(void *arg, const Scd2Change *change);
 
 /* One key's timeline, in work. Set the first group once, the rest is begun anew for each key. */
 typedef struct Scd2Timeline

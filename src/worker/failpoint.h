@@ -10,7 +10,8 @@
 #include "pg_scd2.h"
 
 #define SCD2_FAIL_POINT(where) \
-	do { \
+	do \
+	{ \
 		if (unlikely(scd2_debug_fail_at != NULL && strcmp(scd2_debug_fail_at, where) == 0)) \
 			ereport(ERROR, \
 					(errcode(ERRCODE_INTERNAL_ERROR), \

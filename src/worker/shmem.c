@@ -67,7 +67,7 @@ init_database(Scd2Database *db)
 static void
 startup_shmem(void)
 {
-	HASHCTL		ctl = {.keysize = sizeof(FeedKey),.entrysize = sizeof(FeedEntry)};
+	HASHCTL ctl = {.keysize = sizeof(FeedKey), .entrysize = sizeof(FeedEntry)};
 	bool		found;
 
 	if (prev_shmem_startup_hook)

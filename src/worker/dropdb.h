@@ -1,0 +1,10 @@
+/*
+ * dropdb.h
+ *		DROP DATABASE ... WITH (FORCE) of a database that has workers.
+ */
+#ifndef SCD2_WORKER_DROPDB_H
+#define SCD2_WORKER_DROPDB_H
+
+extern void scd2_dropdb_init(void); /* from _PG_init, with the library preloaded */
+
+#endif							/* SCD2_WORKER_DROPDB_H */
