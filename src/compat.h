@@ -10,6 +10,7 @@
 #endif
 
 #include "access/genam.h"
+#include "access/tableam.h"
 #include "catalog/pg_database.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
@@ -21,6 +22,7 @@
 #include "replication/slot.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 /* 16 moved the varlena macros out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
@@ -169,6 +171,25 @@ scd2_owns_database(Oid dboid)
 	return object_ownercheck(DatabaseRelationId, dboid, GetUserId());
 #else
 	return pg_database_ownercheck(dboid, GetUserId());
+#endif
+}
+
+/* Updates a row and its indexes. 16 tells apart which indexes need the new row. */
+static inline void
+scd2_update_tuple(ResultRelInfo *rri, ItemPointer tid, TupleTableSlot *slot, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes indexes;
+
+	simple_table_tuple_update(rri->ri_RelationDesc, tid, slot, GetActiveSnapshot(), &indexes);
+	if (rri->ri_NumIndices > 0 && indexes != TU_None)
+		list_free(ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL, indexes == TU_Summarizing));
+#else
+	bool		indexes;
+
+	simple_table_tuple_update(rri->ri_RelationDesc, tid, slot, GetActiveSnapshot(), &indexes);
+	if (rri->ri_NumIndices > 0 && indexes)
+		list_free(ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL));
 #endif
 }
 

@@ -280,8 +280,7 @@ remember_truncate(EventReceiver *r, const Place *place)
 	if (r->ntruncates == 0)
 	{
 		r->truncates = MemoryContextAlloc(r->work->cxt, sizeof(Place));
-		r->work->truncated = true;
-		r->work->truncated_at = place->timestamp;
+		scd2_work_truncated(r->work, place->timestamp);
 	}
 	else
 		r->truncates = repalloc(r->truncates, (r->ntruncates + 1) * sizeof(Place));

@@ -219,6 +219,8 @@ read_layout(Scd2Flow *flow)
 	{
 		flow->start_attnum = target_attnum(flow, desc, flow->start_column);
 		flow->end_attnum = target_attnum(flow, desc, flow->end_column);
+		if (flow->current_column != NULL)
+			flow->current_attnum = target_attnum(flow, desc, flow->current_column);
 	}
 	flow->target_index = scd2_primary_key_index(target);
 	table_close(feed, AccessShareLock);

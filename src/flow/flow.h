@@ -83,6 +83,7 @@ typedef struct Scd2Flow
 	AttrNumber *attnums;		/* of columns in the target */
 	AttrNumber	start_attnum;
 	AttrNumber	end_attnum;
+	AttrNumber	current_attnum; /* 0: none */
 	FmgrInfo   *key_compare;	/* btree order of each key */
 	FmgrInfo   *key_equal;
 	Oid		   *key_collation;

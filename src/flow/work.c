@@ -25,6 +25,7 @@
 
 #include "compat.h"
 #include "flow/work.h"
+#include "flow/direct.h"
 #include "flow/statements.h"
 #include "pg_scd2.h"
 #include "worker/worker.h"
@@ -50,23 +51,31 @@ feed_is_on(Oid relid)
 	return SPI_processed > 0;
 }
 
-/*
- * Whether nobody but the flow sees its writes happen: no feed and no trigger of others on the target (foreign keys are triggers too). Feeds come with REPLICA
- * IDENTITY FULL, so without it nothing needs to be looked up. Then the writes can be marked, and capture skips them unread.
- */
-static bool
-writes_are_private(Relation target, bool *deferrable)
+/* What triggers others than we have put on the target; foreign keys are triggers too. */
+static void
+look_at_triggers(Relation target, bool *only_guard, bool *deferrable)
 {
 	TriggerDesc *triggers = target->trigdesc;
-	bool		private = true;
 
+	*only_guard = true;
 	*deferrable = false;
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		private = private && is_guard(&triggers->triggers[i]);
+		*only_guard = *only_guard && is_guard(&triggers->triggers[i]);
 		*deferrable |= triggers->triggers[i].tgdeferrable;
 	}
-	return private &&
+}
+
+/*
+ * Whether nobody but the flow sees its writes happen: no feed and no trigger of others on the target. Feeds come with REPLICA IDENTITY FULL, so without it nothing needs to be
+ * looked up. Then the writes can be marked, and capture skips them unread.
+ */
+static bool
+writes_are_private(Scd2Work *work)
+{
+	Relation	target = work->target;
+
+	return work->plain_triggers &&
 		(target->rd_rel->relreplident != REPLICA_IDENTITY_FULL || !feed_is_on(RelationGetRelid(target)));
 }
 
@@ -87,11 +96,13 @@ scd2_work_begin(Scd2Flow *flow)
 	work->last_version = -1;
 	work->target = table_open(flow->target, RowExclusiveLock);
 	work->index = index_open(flow->target_index, RowExclusiveLock);
-	scd2_mark_writes(writes_are_private(work->target, &deferrable));
+	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
+	scd2_mark_writes(writes_are_private(work));
 	/* Deferred triggers cannot fire as the owner. */
 	if (deferrable && SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not make constraints immediate");
 	scd2_become(work->target->rd_rel->relowner, &work->before);
+	work->direct = scd2_direct_begin(work);
 	return work;
 }
 
@@ -169,7 +180,6 @@ scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
 	row->image = scd2_image_copy(&flow->shape, values, nulls);
 	row->image->borrowed = true;
 	MemoryContextSwitchTo(before);
-	ExecClearTuple(slot);
 	return true;
 }
 
@@ -221,6 +231,11 @@ scd2_work_emit(void *arg, const Scd2Change *change)
 	Scd2Work  *work = arg;
 	int			n = work->flow->shape.ncolumns;
 
+	if (work->direct != NULL)
+	{
+		scd2_direct_emit(work->direct, change);
+		return;
+	}
 	switch (change->kind)
 	{
 		case SCD2_ROW_INSERT:
@@ -246,6 +261,19 @@ scd2_work_emit(void *arg, const Scd2Change *change)
 			put(work, SCD2_DELETES);
 			break;
 	}
+}
+
+/*
+ * There are truncates: the changes of single keys must wait until all other open rows are ended, so they go into stores. Called before the first key.
+ */
+void
+scd2_work_truncated(Scd2Work *work, TimestampTz at)
+{
+	if (work->direct != NULL)
+		scd2_direct_end(work->direct);
+	work->direct = NULL;
+	work->truncated = true;
+	work->truncated_at = at;
 }
 
 /* A row that SCD2_END_OTHERS must leave alone. */
@@ -328,6 +356,12 @@ end_others(Scd2Work *work)
 void
 scd2_work_write(Scd2Work *work)
 {
+	if (work->direct != NULL)
+	{
+		scd2_direct_end(work->direct);
+		work->direct = NULL;
+		return;
+	}
 	if (work->truncated)
 		end_others(work);
 	register_stores(work);

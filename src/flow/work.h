@@ -14,6 +14,8 @@
 #include "flow/timeline.h"
 #include "identity.h"
 
+typedef struct Scd2Direct Scd2Direct;
+
 typedef struct Scd2Work
 {
 	Scd2Flow   *flow;
@@ -28,6 +30,9 @@ typedef struct Scd2Work
 	ScanKeyData *scan_keys;
 	TupleTableSlot *slot;
 
+	/* Where changes go: straight into the target, or (NULL) into stores, and from there by SQL. */
+	Scd2Direct *direct;
+	bool		plain_triggers; /* none but the guard */
 	Tuplestorestate *stores[SCD2_N_STORES];
 	int64		store_rows[SCD2_N_STORES];
 	Datum	   *row_values;		/* work space for a row of a store */
@@ -51,6 +56,7 @@ typedef struct Scd2Work
 extern Scd2Work *scd2_work_begin(Scd2Flow *flow);
 extern void scd2_work_end(Scd2Work *work);
 extern void scd2_work_emit(void *work, const Scd2Change *change);
+extern void scd2_work_truncated(Scd2Work *work, TimestampTz at);
 extern void scd2_work_touch(Scd2Work *work, const Scd2Row *row);
 extern bool scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row);
 extern void scd2_work_start_lookups(Scd2Work *work);
