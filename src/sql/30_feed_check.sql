@@ -63,8 +63,16 @@ CREATE FUNCTION scd2_internal.require_feed_of(source oid) RETURNS scd2_internal.
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f scd2_internal.feed := scd2_internal.feed_of(source);
+    root oid;
 BEGIN
     IF f.feed_id IS NULL THEN
+        SELECT pg_partition_root(c.oid) INTO root FROM pg_class c WHERE c.oid = source AND c.relispartition;
+        IF root IS NOT NULL THEN
+            PERFORM scd2_internal.refuse('55000', format('partition "%s" has no change data feed of its own', scd2_internal.label(source)),
+                format('The feed of the partitioned table "%s" has the changes of all its partitions.', scd2_internal.label(root)),
+                CASE WHEN (scd2_internal.feed_of(root)).feed_id IS NULL THEN format('SELECT scd2.enable_change_feed(%L);', root::regclass)
+                     ELSE format('SELECT * FROM scd2.table_changes(%L);', root::regclass) END);
+        END IF;
         PERFORM scd2_internal.refuse('55000', format('table "%s" has no change data feed', scd2_internal.label(source)),
             hint => format('SELECT scd2.enable_change_feed(%L);', source::regclass));
     END IF;

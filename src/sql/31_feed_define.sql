@@ -121,6 +121,21 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.own_alone(oid, oid) IS
     'Gives a relation to its owner and takes away what default privileges gave to others: it holds what row policies and column grants on the source may hide.';
 
+-- Two feeds with long names may clip to one name for their partitions; those are nobody's business, so a clash gets a number.
+CREATE FUNCTION scd2_internal.leaf_name(schema name, feed name, label text) RETURNS name
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    candidate name := scd2_internal.generated_name(feed, label);
+    n integer := 1;
+BEGIN
+    WHILE EXISTS (SELECT FROM pg_class c WHERE c.relname = candidate AND c.relnamespace = (SELECT s.oid FROM pg_namespace s WHERE s.nspname = schema)) LOOP
+        n := n + 1;
+        candidate := scd2_internal.generated_name(feed, format('%s_%s', label, n));
+    END LOOP;
+    RETURN candidate;
+END $$;
+COMMENT ON FUNCTION scd2_internal.leaf_name(name, name, text) IS 'A name for a partition of a feed that is free in its schema: <feed>_label, clipped to 63 bytes, with a number if it is taken.';
+
 CREATE FUNCTION scd2_internal.create_feed_relation(source oid, except_column_list name[], feed name) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
 DECLARE
@@ -136,7 +151,7 @@ BEGIN
     INTO columns
     FROM scd2_internal.feed_columns(source, except_column_list) f JOIN pg_type t ON t.oid = f.type;
     qualified := format('%I.%I', own.nspname, feed);
-    leaf := format('%I.%I', own.nspname, scd2_internal.generated_name(feed, 'p1'));
+    leaf := format('%I.%I', own.nspname, scd2_internal.leaf_name(own.nspname, feed, 'p1'));
     EXECUTE format('CREATE TABLE %s (%s) PARTITION BY RANGE (_commit_version)', qualified, columns);
     EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (MINVALUE) TO (MAXVALUE) USING heap', leaf, qualified);
     -- Both ascend with the place in the table, so ranges of versions and of times read only their own pages.
@@ -147,6 +162,27 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_feed_relation(oid, name[], name) IS
     'Makes the relation of a feed: partitioned by version with one partition, indexed, guarded, owned by the source''s owner. Errors: 42P07 if the name is taken.';
+
+CREATE FUNCTION scd2_internal.layout_misfit(source oid, except_column_list name[], feed oid) RETURNS name
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(w.name, h.attname)
+    FROM scd2_internal.feed_columns(source, except_column_list) w
+         FULL JOIN (SELECT a.* FROM pg_attribute a WHERE a.attrelid = feed AND a.attnum > 0 AND NOT a.attisdropped) h ON h.attname = w.name
+    WHERE (h.atttypid, h.atttypmod, h.attcollation) IS DISTINCT FROM (w.type, w.typmod, w.collation_oid)
+          AND (w.name IS NOT NULL OR h.attnotnull OR h.attname = ANY (except_column_list))
+       OR w.name IS NOT NULL AND h.attnotnull <> w.not_null
+    ORDER BY w.ordinal LIMIT 1
+$$;
+COMMENT ON FUNCTION scd2_internal.layout_misfit(oid, name[], oid) IS
+    'The first column in which a relation differs from what the feed of a source must have (more columns, if they can be NULL, do no harm); NULL if it fits.';
+
+CREATE FUNCTION scd2_internal.enable_statement(source oid, retention interval, except_column_list name[], feed name) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('SELECT scd2.enable_change_feed(%L', source::regclass) || CASE WHEN retention IS NOT NULL THEN format(', retention => %L', retention) ELSE '' END
+        || CASE WHEN cardinality(except_column_list) > 0 THEN format(', except_column_list => %L', except_column_list) ELSE '' END
+        || CASE WHEN feed IS NOT NULL THEN format(', feed => %L', quote_ident(feed)) ELSE '' END || ')'
+$$;
+COMMENT ON FUNCTION scd2_internal.enable_statement(oid, interval, name[], name) IS 'The call, for hints, that enables a feed with these arguments; NULL or empty ones are left out.';
 
 -- A feed that was disabled is used again if what it would get now fits what it has.
 CREATE FUNCTION scd2_internal.former_feed(caller oid, source oid, except_column_list name[], feed name) RETURNS oid
@@ -164,20 +200,14 @@ BEGIN
     ELSIF NOT pg_has_role(caller, there.relowner, 'USAGE') THEN
         problem := 'It is a former change data feed of this table, but you do not own it.';
     ELSE
-        SELECT format('It is a former change data feed of this table, but its column "%s" does not fit.', coalesce(w.name, h.attname)) INTO problem
-        FROM scd2_internal.feed_columns(source, except_column_list) w
-             FULL JOIN (SELECT a.* FROM pg_attribute a WHERE a.attrelid = there.oid AND a.attnum > 0 AND NOT a.attisdropped) h ON h.attname = w.name
-        WHERE (h.atttypid, h.atttypmod, h.attcollation) IS DISTINCT FROM (w.type, w.typmod, w.collation_oid)
-              AND (w.name IS NOT NULL OR h.attnotnull OR h.attname = ANY (except_column_list))
-           OR w.name IS NOT NULL AND h.attnotnull <> w.not_null
-        LIMIT 1;
+        problem := format('It is a former change data feed of this table, but its column "%s" does not fit.',
+                          scd2_internal.layout_misfit(source, except_column_list, there.oid));
+        IF scd2_internal.layout_misfit(source, except_column_list, there.oid) IS NULL THEN
+            RETURN there.oid;
+        END IF;
     END IF;
-    IF problem IS NOT NULL THEN
-        PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(there.oid)), problem,
-            format('SELECT scd2.enable_change_feed(%L, feed => %L);',
-                   source::regclass, quote_ident(scd2_internal.generated_name(feed, '2'))));
-    END IF;
-    RETURN there.oid;
+    PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(there.oid)), problem,
+        scd2_internal.enable_statement(source, NULL, except_column_list, scd2_internal.generated_name(feed, '2')) || ';');
 END $$;
 COMMENT ON FUNCTION scd2_internal.former_feed(oid, oid, name[], name) IS
     'The relation of this name if it is a former feed of the source and fits, NULL if there is none. Errors: 42P07 if there is another relation.';

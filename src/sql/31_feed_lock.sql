@@ -22,13 +22,19 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.try_lock(oid[], text[]) IS
     'Locks all of these tables, each in its mode, until the transaction ends, or, when one is not to be had within 100 ms, none of them. Returns whether it did.';
 
+CREATE FUNCTION scd2_internal.age_text(since timestamptz) RETURNS text
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT to_char(make_interval(secs => greatest(extract(epoch FROM clock_timestamp() - since), 0)::double precision), 'HH24:MI:SS')
+$$;
+COMMENT ON FUNCTION scd2_internal.age_text(timestamptz) IS 'The time since then as hours, minutes and seconds, whatever IntervalStyle is.';
+
 -- Who is in the way. A prepared transaction has no process.
 CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT relation oid, OUT who text, OUT fix text)
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.relation,
            CASE WHEN l.pid IS NOT NULL
-                THEN format('process %s has held a lock on it for %s (%s)', l.pid, date_trunc('second', clock_timestamp() - a.xact_start), coalesce(a.state, a.backend_type))
-                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid, date_trunc('second', clock_timestamp() - p.prepared)) END,
+                THEN format('process %s has held a lock on it for %s (%s)', l.pid, scd2_internal.age_text(a.xact_start), coalesce(a.state, a.backend_type))
+                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid, scd2_internal.age_text(p.prepared)) END,
            CASE WHEN l.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s);', l.pid)
                 ELSE format('COMMIT PREPARED %L; or: ROLLBACK PREPARED %1$L;', p.gid) END
     FROM unnest(relations, modes) r (oid, mode)

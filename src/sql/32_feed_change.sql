@@ -135,3 +135,33 @@ CREATE EVENT TRIGGER scd2_on_create_table ON ddl_command_end WHEN TAG IN ('CREAT
     EXECUTE FUNCTION scd2_internal.on_create_table();
 ALTER EVENT TRIGGER scd2_on_create_table ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_create_table IS 'pg_scd2.enable_change_feed_on_create';
+
+-- A publication made or changed later could break the application's writes as one that was there before could: it is refused too, and is warned of where it would carry feeds along.
+CREATE FUNCTION scd2_internal.on_publication() RETURNS event_trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f record;
+BEGIN
+    FOR f IN SELECT x.source_relid, x.feed_relid FROM scd2_internal.feed x JOIN pg_class c ON c.oid = x.source_relid WHERE NOT x.disabled LOOP
+        PERFORM scd2_internal.refuse('55000', format('publication "%s" would make updates and deletes of table "%s" fail: %s', b.publication, scd2_internal.label(l), b.reason),
+            'The table has a change data feed and hence REPLICA IDENTITY FULL.', format('Publish the whole table, or: SELECT scd2.disable_change_feed(%L);', f.source_relid::regclass))
+        FROM scd2_internal.leaves(f.source_relid) l, scd2_internal.breaking_publication(l) b WHERE b.publication IS NOT NULL;
+    END LOOP;
+    IF tg_tag = 'CREATE PUBLICATION' THEN
+        FOR f IN
+            SELECT x.publication, x.kind, string_agg(format('"%s"', scd2_internal.label(c.oid)), ', ' ORDER BY c.oid) AS feeds
+            FROM pg_event_trigger_ddl_commands() d JOIN pg_publication p ON d.classid = 'pg_publication'::regclass AND p.oid = d.objid,
+                 scd2_internal.feed fd JOIN pg_class c ON c.oid = fd.feed_relid AND NOT fd.disabled, scd2_internal.catch_all_publications(c.relnamespace) x
+            WHERE x.publication = p.pubname GROUP BY x.publication, x.kind
+        LOOP
+            RAISE WARNING 'publication "%" (%) sends change data feeds to its subscribers too', f.publication, f.kind
+                USING DETAIL = format('A subscriber that has no such table stops with an error at its first row: %s.', f.feeds);
+        END LOOP;
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.on_publication() IS 'Refuses publications that would make the application''s writes to captured tables fail. Errors: 55000, naming publication and table.';
+
+CREATE EVENT TRIGGER scd2_on_publication ON ddl_command_end WHEN TAG IN ('CREATE PUBLICATION', 'ALTER PUBLICATION')
+    EXECUTE FUNCTION scd2_internal.on_publication();
+ALTER EVENT TRIGGER scd2_on_publication ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER scd2_on_publication IS 'Publications that would make the application''s writes to captured tables fail';

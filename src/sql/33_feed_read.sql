@@ -81,7 +81,7 @@ COMMENT ON FUNCTION scd2_internal.range_has_gap(scd2_internal.feed, int8range, b
 CREATE FUNCTION scd2_internal.check_order(starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF starting_version - 1 > ending_version THEN
+    IF starting_version > ending_version AND starting_version <> ending_version + 1 THEN
         PERFORM scd2_internal.refuse('22023', format('the range starts at version %s, after its end at version %s', starting_version, ending_version));
     ELSIF starting_timestamp > ending_timestamp THEN
         PERFORM scd2_internal.refuse('22023', format('the range starts at %s, after its end at %s', starting_timestamp, ending_timestamp));

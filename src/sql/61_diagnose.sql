@@ -82,10 +82,10 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     WITH s AS (SELECT c.*, coalesce((SELECT w.stopped FROM scd2_internal.switch w), false) AS stopped, p.slot
                FROM scd2_internal.capture_status() c LEFT JOIN scd2_internal.position p ON p.singleton),
     blocker AS (
-        SELECT a.pid, a.state, date_trunc('second', clock_timestamp() - a.xact_start) AS age
+        SELECT a.pid, a.state, scd2_internal.age_text(a.xact_start) AS age
         FROM s, unnest(pg_blocking_pids(s.pid)) b JOIN pg_stat_activity a ON a.pid = b LIMIT 1),
     writer AS (
-        SELECT a.pid, a.state, date_trunc('second', clock_timestamp() - a.xact_start) AS age
+        SELECT a.pid, a.state, scd2_internal.age_text(a.xact_start) AS age
         FROM pg_stat_activity a WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid() ORDER BY a.xact_start LIMIT 1)
     SELECT 'the workers of this database are stopped', format('The slot "%s" holds back WAL meanwhile.', s.slot), 'SELECT scd2.start();' FROM s WHERE s.stopped
     UNION ALL
@@ -112,12 +112,23 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
 $$;
 COMMENT ON FUNCTION scd2_internal.capture_problems(boolean) IS 'Part of diagnose: what keeps changes from being captured.';
 
+-- Begins a feed anew. Flows over it are dropped, since they lack what the feed lacks; their targets stay.
+CREATE FUNCTION scd2_internal.repair_statement(f scd2_internal.feed) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN to_regprocedure('scd2.resync(regclass)') IS NOT NULL THEN format('SELECT scd2.resync(%L);', f.source_relid::regclass)
+           ELSE coalesce((SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id) || ' ' FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id), '')
+                || format('SELECT scd2.disable_change_feed(%L); ', f.source_relid::regclass)
+                || scd2_internal.enable_statement(f.source_relid, f.retention, f.except_columns,
+                       CASE WHEN EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) AND scd2_internal.layout_misfit(f.source_relid, f.except_columns, f.feed_relid) IS NOT NULL
+                            THEN scd2_internal.generated_name(f.feed_name, '2') END) || ';' END
+$$;
+COMMENT ON FUNCTION scd2_internal.repair_statement(scd2_internal.feed) IS 'The statement that repairs a feed with a gap.';
+
 CREATE FUNCTION scd2_internal.feed_problems() RETURNS TABLE (owner oid, source text, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH f AS (
         SELECT s.*, coalesce(c.oid::regclass::text, format('%I.%I', s.source_schema, s.source_name)) AS name, s.source_there AS there, c.relpersistence,
-               CASE WHEN to_regprocedure('scd2.resync(regclass)') IS NOT NULL THEN format('SELECT scd2.resync(%L);', c.oid::regclass)
-                    ELSE format('SELECT scd2.disable_change_feed(%L), scd2.enable_change_feed(%1$L);', c.oid::regclass) END AS repair
+               (SELECT scd2_internal.repair_statement(d) FROM scd2_internal.feed d WHERE d.feed_id = s.feed_id AND (s.captured = 'failed' OR s.gap IS NOT NULL)) AS repair
         FROM scd2_internal.feed_status s LEFT JOIN pg_class c ON c.oid = s.source_relid WHERE NOT s.disabled)
     SELECT f.owner, f.name, 'its change data feed has failed', f.error, NULL, f.repair FROM f WHERE f.captured = 'failed' AND f.there IS NOT NULL
     UNION ALL
