@@ -1,118 +1,124 @@
--- schema.sql: tables of several kinds, an audit trail of everything that happens to them, and the random work that the sessions do.
+-- schema.sql: tables of several kinds, an audit trail of everything that happens to them, and what is under test.
 
 CREATE EXTENSION pg_scd2;
+CREATE EXTENSION citext;
+GRANT USAGE, CREATE ON SCHEMA public TO keeper;
 
-CREATE TABLE plain (id int PRIMARY KEY, v int, body text);
-CREATE TABLE composite (k1 int, k2 text COLLATE "C", n numeric, doc jsonb, note text, PRIMARY KEY (k2, k1));
+SET ROLE keeper;
+CREATE TABLE plain (id int PRIMARY KEY, v int, twice int GENERATED ALWAYS AS (v * 2) STORED, body text, note text);
+ALTER TABLE plain ALTER body SET STORAGE EXTERNAL;
+CREATE TABLE composite (k1 int, k2 text COLLATE "C", n numeric, doc jsonb, js json, tags text[], at timestamptz, note text, PRIMARY KEY (k2, k1));
 CREATE TABLE shifting (id int PRIMARY KEY DEFERRABLE, v int);
 CREATE TABLE parts (id int, region int, v int, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1);
 CREATE TABLE parts_2 (v int, dropped text, region int NOT NULL, id int NOT NULL);
 ALTER TABLE parts_2 DROP COLUMN dropped;
 ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES IN (2);
+CREATE TABLE people (nick citext PRIMARY KEY, points int, motto citext);
 CREATE TABLE keyless (v int, w text);
+CREATE TABLE owners (id int PRIMARY KEY, v int);
+CREATE TABLE owned (id int PRIMARY KEY, owner int REFERENCES owners ON UPDATE CASCADE ON DELETE CASCADE);
+RESET ROLE;
 
--- What happened, written by the transaction in which it happened. A truncate is noted row by row as well (change 'truncated').
+-- What happened, written by the transaction in which it happened. Values are text, by column. A truncate is noted row by row as well (change 'truncated').
 CREATE TABLE audit (n bigserial PRIMARY KEY, xid xid8 NOT NULL DEFAULT pg_current_xact_id(), source text, change text, image jsonb);
+GRANT ALL ON audit, audit_n_seq TO keeper;
 
-CREATE FUNCTION audit_row() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    -- a partition's rows are those of the root
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO audit (source, change, image) VALUES (TG_ARGV[0], 'insert', to_jsonb(NEW));
-    ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO audit (source, change, image) VALUES (TG_ARGV[0], 'delete', to_jsonb(OLD));
-    ELSE
-        INSERT INTO audit (source, change, image) VALUES (TG_ARGV[0], 'update_preimage', to_jsonb(OLD));
-        INSERT INTO audit (source, change, image) VALUES (TG_ARGV[0], 'update_postimage', to_jsonb(NEW));
-    END IF;
-    RETURN NULL;
-END $$;
+-- The sources, and which transaction enabled the feed of each (NULL: not yet).
+CREATE TABLE sources (source text PRIMARY KEY, keys text[], key_sql text, columns text[], enabled_xid xid8);
+GRANT ALL ON sources TO keeper;
 
-CREATE FUNCTION audit_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format('INSERT INTO audit (source, change, image) SELECT %L, %L, to_jsonb(t) FROM %I t', TG_ARGV[0], 'truncated', TG_ARGV[0]);
-    INSERT INTO audit (source, change) VALUES (TG_ARGV[0], 'truncate');
-    RETURN NULL;
-END $$;
+-- The flows, with the definition that their targets are compared by.
+CREATE TABLE flows (flow text PRIMARY KEY, source text, scd_type int, columns text[], tracked text[], current_column text, starting_version bigint, open_since timestamptz, xid xid8);
 
-DO $$
+-- What table_at said while others wrote.
+CREATE TABLE seen (source text, version bigint, image jsonb);
+
+-- An expression that makes the image of a row of "alias".
+CREATE FUNCTION image_sql(alias text, columns text[]) RETURNS text LANGUAGE sql AS $$
+    SELECT 'jsonb_build_object(' || string_agg(format('%L, %s.%I::text', c, alias, c), ', ') || ')' FROM unnest(columns) c
+$$;
+
+-- Triggers of a source. A partition's rows are those of the root, with columns in another order: hence by name. They always fire, for replicas and in workers too.
+CREATE FUNCTION audit_source(which text, keys text[], key_sql text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    source text;
+    columns text[] := ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = which::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum);
+    leaf regclass;
 BEGIN
-    FOREACH source IN ARRAY '{plain,composite,shifting,parts,keyless}'::text[] LOOP
-        EXECUTE format('CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON %I FOR EACH ROW EXECUTE FUNCTION audit_row(%L)', source, source);
-        EXECUTE format('CREATE TRIGGER audit_truncate BEFORE TRUNCATE ON %I EXECUTE FUNCTION audit_truncate(%L)', source, source);
-    END LOOP;
-END $$;
-
-CREATE FUNCTION any_int(below int) RETURNS int LANGUAGE sql VOLATILE AS 'SELECT floor(random() * below)::int';
-
--- One random operation. Keys are few, so that sessions meet.
-CREATE FUNCTION operate() RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    kind int := any_int(240);
-    k    int := any_int(40);
-    x    int := any_int(5);
-BEGIN
-    CASE
-        WHEN kind < 20 THEN INSERT INTO plain VALUES (k, x, repeat('body', any_int(4))) ON CONFLICT (id) DO UPDATE SET v = EXCLUDED.v;
-        WHEN kind < 30 THEN UPDATE plain SET v = x WHERE id = k;
-        WHEN kind < 35 THEN UPDATE plain SET v = v WHERE id = k;
-        WHEN kind < 40 THEN UPDATE plain SET body = repeat(md5(k::text), 200 + x) WHERE id = k;
-        WHEN kind < 45 THEN UPDATE plain SET body = NULL, v = NULLIF(x, 0) WHERE id = k;
-        WHEN kind < 55 THEN UPDATE plain SET id = any_int(40) WHERE id = k;
-        WHEN kind < 62 THEN DELETE FROM plain WHERE id = k;
-        WHEN kind < 68 THEN                                     -- gone and back, with the same values or others
-            WITH gone AS (DELETE FROM plain WHERE id = k RETURNING *) SELECT count(*) FROM gone INTO x;
-            INSERT INTO plain SELECT k, x, 'back' WHERE x > 0;
-        WHEN kind < 74 THEN                                     -- two keys change places
-            UPDATE plain SET id = -k - 1 WHERE id = k;
-            UPDATE plain SET id = k WHERE id = x;
-            UPDATE plain SET id = x WHERE id = -k - 1;
-        WHEN kind < 90 THEN
-            MERGE INTO composite c USING (VALUES (k % 5, chr(65 + x), x / 10.0)) AS s (k1, k2, n) ON c.k1 = s.k1 AND c.k2 = s.k2
-                WHEN MATCHED AND c.n = s.n THEN DELETE
-                WHEN MATCHED THEN UPDATE SET n = s.n
-                WHEN NOT MATCHED THEN INSERT VALUES (s.k1, s.k2, s.n, jsonb_build_object('k', k), 'merged');
-        WHEN kind < 105 THEN UPDATE composite SET note = 'note ' || x WHERE k1 = k % 5;
-        WHEN kind < 115 THEN UPDATE composite SET n = CASE x WHEN 0 THEN NULL WHEN 1 THEN 1.0 WHEN 2 THEN 1.00 WHEN 3 THEN 'NaN' ELSE 2 END WHERE k1 = k % 5;
-        WHEN kind < 120 THEN UPDATE composite SET doc = NULLIF(jsonb_build_object('k', x), '{"k": 0}') WHERE k1 = k % 5 AND k2 = chr(65 + x);
-        WHEN kind < 125 THEN DELETE FROM composite WHERE k1 = k % 5 AND k2 = chr(65 + x);
-        WHEN kind < 140 THEN INSERT INTO shifting SELECT k, x WHERE NOT EXISTS (SELECT FROM shifting WHERE id = k);
-        WHEN kind < 150 THEN UPDATE shifting SET id = id + 1 WHERE id BETWEEN k AND k + 3;
-        WHEN kind < 156 THEN UPDATE shifting SET id = id - 1, v = x WHERE id BETWEEN k AND k + 3;
-        WHEN kind < 162 THEN DELETE FROM shifting WHERE id BETWEEN k AND k + 1;
-        WHEN kind < 180 THEN INSERT INTO parts VALUES (k, 1 + x % 2, x) ON CONFLICT DO NOTHING;
-        WHEN kind < 190 THEN UPDATE parts SET region = 3 - region WHERE id = k;
-        WHEN kind < 196 THEN UPDATE parts SET v = x WHERE id BETWEEN k AND k + 5;
-        WHEN kind < 200 THEN DELETE FROM parts WHERE id = k;
-        WHEN kind < 212 THEN INSERT INTO keyless SELECT x, CASE WHEN x > 2 THEN 'same' END FROM generate_series(1, 1 + x % 3);
-        WHEN kind < 218 THEN UPDATE keyless SET v = v + 1 WHERE ctid = (SELECT ctid FROM keyless LIMIT 1);
-        WHEN kind < 224 THEN DELETE FROM keyless WHERE ctid IN (SELECT ctid FROM keyless WHERE v = x LIMIT 2);
-        WHEN kind < 226 THEN                                    -- undone, in a subtransaction of its own
-            BEGIN
-                UPDATE plain SET v = -1;
-                DELETE FROM composite;
-                RAISE EXCEPTION 'undone' USING ERRCODE = 'P0002';
-            EXCEPTION WHEN no_data_found THEN NULL;
-            END;
-        WHEN kind = 226 AND any_int(10) = 0 THEN TRUNCATE plain;
-        WHEN kind = 227 AND any_int(10) = 0 THEN
-            TRUNCATE composite, keyless;
-            INSERT INTO composite VALUES (1, 'A', 1, NULL, 'after truncate');
-        ELSE UPDATE plain SET v = v + 1 WHERE id BETWEEN k AND k + 4;
-    END CASE;
-END $$;
-
--- Some operations; what fails is undone and forgotten (a key that is there, a deadlock).
-CREATE FUNCTION work() RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    FOR i IN 1 .. 1 + any_int(5) LOOP
+    INSERT INTO sources VALUES (which, keys, key_sql, columns);
+    EXECUTE format($f$
+        CREATE FUNCTION audit_%1$s() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $t$
         BEGIN
-            PERFORM operate();
-            SET CONSTRAINTS ALL IMMEDIATE;
-        EXCEPTION WHEN unique_violation OR deadlock_detected OR exclusion_violation OR lock_not_available THEN NULL;
-        END;
+            IF TG_OP = 'INSERT' THEN
+                INSERT INTO audit (source, change, image) VALUES (%1$L, 'insert', %2$s);
+            ELSIF TG_OP = 'DELETE' THEN
+                INSERT INTO audit (source, change, image) VALUES (%1$L, 'delete', %3$s);
+            ELSIF TG_OP = 'UPDATE' THEN
+                INSERT INTO audit (source, change, image) VALUES (%1$L, 'update_preimage', %3$s), (%1$L, 'update_postimage', %2$s);
+            ELSE
+                INSERT INTO audit (source, change, image) SELECT %1$L, 'truncated', %4$s FROM %1$I t;
+                INSERT INTO audit (source, change) VALUES (%1$L, 'truncate');
+            END IF;
+            RETURN NULL;
+        END $t$ $f$, which, image_sql('NEW', columns), image_sql('OLD', columns), image_sql('t', columns));
+    EXECUTE format('CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON %1$I FOR EACH ROW EXECUTE FUNCTION audit_%1$s()', which);
+    EXECUTE format('CREATE TRIGGER audit_truncate BEFORE TRUNCATE ON %1$I EXECUTE FUNCTION audit_%1$s()', which);
+    EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER audit_truncate', which);
+    FOR leaf IN SELECT relid FROM pg_partition_tree(which::regclass) LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER audit', leaf);
     END LOOP;
 END $$;
+
+SELECT audit_source('plain', '{id}', 'image ->> ''id'''), audit_source('composite', '{k2,k1}', '(image ->> ''k1'') || '':'' || (image ->> ''k2'')'),
+       audit_source('shifting', '{id}', 'image ->> ''id'''), audit_source('parts', '{id,region}', '(image ->> ''id'') || '':'' || (image ->> ''region'')'),
+       audit_source('people', '{nick}', 'lower(image ->> ''nick'')'), audit_source('keyless', NULL, NULL),
+       audit_source('owners', '{id}', 'image ->> ''id'''), audit_source('owned', '{id}', 'image ->> ''id''');
+
+-- Enables the feed of a source, unless that is done.
+CREATE FUNCTION enable(which text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM sources WHERE source = which AND enabled_xid IS NULL) THEN
+        PERFORM scd2.enable_change_feed(which::regclass);
+        UPDATE sources SET enabled_xid = pg_current_xact_id() WHERE source = which;
+    END IF;
+END $$;
+
+-- Begins a flow, unless that is done. "tracked": NULL is all.
+CREATE FUNCTION begin_flow(flow text, which text, scd_type int DEFAULT 2, column_list name[] DEFAULT NULL, tracked name[] DEFAULT NULL, current_column name DEFAULT NULL,
+                           from_version bigint DEFAULT NULL, open_row_index boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    s sources;
+    names text[];
+BEGIN
+    IF EXISTS (SELECT FROM flows f WHERE f.flow = begin_flow.flow) THEN
+        RETURN;
+    END IF;
+    PERFORM enable(which);
+    SELECT * INTO s FROM sources WHERE sources.source = which;
+    names := coalesce(column_list::text[], s.columns);
+    PERFORM scd2.track(which::regclass, target => flow, stored_as_scd_type => scd_type, column_list => column_list, track_history_column_list => tracked,
+                       current_column => current_column, starting_version => from_version, open_row_index => open_row_index);
+    INSERT INTO flows VALUES (flow, which, scd_type, names, coalesce(tracked::text[], ARRAY(SELECT c FROM unnest(names) c WHERE c <> ALL (s.keys))), current_column, from_version, NULL,
+                              pg_current_xact_id());
+END $$;
+
+-- table_at while others write; compared when all is over. (A TRUNCATE since then: no answer.)
+CREATE FUNCTION look_back(which text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    earliest bigint := scd2.earliest_version(which::regclass);
+    latest bigint := scd2.latest_version();
+    v bigint := earliest + floor(random() * (latest - earliest + 1));
+BEGIN
+    EXECUTE format('INSERT INTO seen SELECT %L, $1, %s FROM scd2.table_at(NULL::%I, $1) t', which, image_sql('t', (SELECT columns FROM sources WHERE source = which)), which) USING v;
+    INSERT INTO seen VALUES (which, v, NULL);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL;
+END $$;
+
+-- Rows that are there before anything is captured; some to be copied in later.
+INSERT INTO plain (id, v, body) SELECT g, g, 'before' FROM generate_series(1, 20) g;
+INSERT INTO plain (id, v, note) SELECT g, g, 'far away' FROM generate_series(1000, 3000) g;
+INSERT INTO parts SELECT g, 1 + g % 2, g FROM generate_series(1, 10) g;
+INSERT INTO owners SELECT g, 0 FROM generate_series(1, 10) g;
+INSERT INTO owned SELECT g, 1 + g % 10 FROM generate_series(1, 30) g;
+COPY (SELECT g, 'copied' FROM generate_series(1, 6) g) TO :'copy_file';
