@@ -19,12 +19,12 @@ $$;
 
 CREATE FUNCTION collect() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    s record;
+    each record;
 BEGIN
     TRUNCATE versions, changes, feed_rows;
-    FOR s IN SELECT * FROM sources WHERE enabled_xid IS NOT NULL LOOP
+    FOR each IN SELECT * FROM sources WHERE enabled_xid IS NOT NULL LOOP
         EXECUTE format('INSERT INTO feed_rows SELECT %L, _commit_version, _change_ordinal, _commit_timestamp, _xid, _change_type, CASE WHEN _change_type <> ''truncate'' THEN %s END FROM %I f',
-                       s.source, image_sql('f', s.columns), s.source || '_changes');
+                       each.source, image_sql('f', each.columns), each.source || '_changes');
     END LOOP;
     INSERT INTO versions (version, xid, place)
         SELECT row_number() OVER (ORDER BY place), xid, place FROM commit_order c
@@ -37,8 +37,8 @@ BEGIN
         LEFT JOIN LATERAL (SELECT max(o.version) AS floor FROM versions o WHERE o.place <= c.place) f ON true
         LEFT JOIN versions v ON v.version = f.floor;
     UPDATE changes SET version = 0, own_version = false WHERE version IS NULL;
-    FOR s IN SELECT * FROM sources WHERE key_sql IS NOT NULL LOOP
-        EXECUTE format('UPDATE changes SET key = %s WHERE source = %L AND image IS NOT NULL', s.key_sql, s.source);
+    FOR each IN SELECT * FROM sources WHERE key_sql IS NOT NULL LOOP
+        EXECUTE format('UPDATE changes SET key = %s WHERE source = %L AND image IS NOT NULL', each.key_sql, each.source);
     END LOOP;
     ANALYZE versions, changes, feed_rows;
 END $$;
@@ -209,7 +209,7 @@ DECLARE
 BEGIN
     SELECT * INTO f FROM flows WHERE flow = which;
     RETURN QUERY EXECUTE format($q$
-        WITH actual AS (SELECT %s FROM %I t %s), wanted AS (SELECT %1$s FROM %I t)
+        WITH actual AS (SELECT %s FROM %I t %s), wanted AS (SELECT %1$s FROM %4$I t)
         SELECT 'missing: ' || left(m::text, 300) FROM (SELECT * FROM wanted EXCEPT ALL SELECT * FROM actual) m
         UNION ALL SELECT 'too much: ' || left(t::text, 300) FROM (SELECT * FROM actual EXCEPT ALL SELECT * FROM wanted) t $q$,
         image_sql('t', f.columns), which, CASE f.scd_type WHEN 2 THEN 'WHERE __end_at IS NULL' ELSE '' END, f.source);

@@ -64,7 +64,7 @@ BEGIN
     EXECUTE format('CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON %1$I FOR EACH ROW EXECUTE FUNCTION audit_%1$s()', which);
     EXECUTE format('CREATE TRIGGER audit_truncate BEFORE TRUNCATE ON %1$I EXECUTE FUNCTION audit_%1$s()', which);
     EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER audit_truncate', which);
-    FOR leaf IN SELECT relid FROM pg_partition_tree(which::regclass) LOOP
+    FOR leaf IN SELECT which::regclass UNION SELECT relid FROM pg_partition_tree(which::regclass) LOOP
         EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER audit', leaf);
     END LOOP;
 END $$;
