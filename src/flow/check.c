@@ -80,6 +80,10 @@ scd2_caller_relation(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	if (rv->catalogname != NULL)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cross-database references are not implemented: \"%s.%s.%s\"",
+							   rv->catalogname, rv->schemaname, rv->relname)));
 	schema = rv->schemaname != NULL ? get_namespace_oid(rv->schemaname, false) : find_along_path(rv->relname);
 	relid = get_relname_relid(rv->relname, schema);
 	namestrcpy(&schema_name, get_namespace_name(schema));
@@ -134,6 +138,19 @@ check_nature(ParseState *pstate, Node *expr, const char *argument)
 						errdetail("The result of a flow depends on its events alone, and it must not write.")));
 }
 
+/* Positions are in the expression, not in the statement that checks it. */
+static void
+position_in_expression(void *expression)
+{
+	int			position = geterrposition();
+
+	if (position <= 0)
+		return;
+	errposition(0);
+	internalerrposition(position);
+	internalerrquery(expression);
+}
+
 /*
  * Parses under the current search_path, which in twins is pg_catalog, as when the worker evaluates it.
  */
@@ -148,7 +165,9 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 	ParseNamespaceItem *item;
 	Node	   *expr;
 	Node	   *coerced;
+	ErrorContextCallback context = {error_context_stack, position_in_expression, expression};
 
+	error_context_stack = &context;
 	pstate->p_sourcetext = expression;
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
@@ -159,6 +178,7 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 						errmsg("%s is of type %s instead of %s", argument, format_type_be(exprType(expr)), format_type_be(wanted))));
 	assign_expr_collations(pstate, coerced);
 	check_nature(pstate, coerced, argument);
+	error_context_stack = context.previous;
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }

@@ -145,7 +145,7 @@ last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncat
 static void
 begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, TimestampTz at)
 {
-	if (flow->starting_version >= 0)
+	if (state->fresh && flow->starting_version >= 0)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("flow \"%s\" cannot begin at version " INT64_FORMAT, flow->name, state->begin_version),
 						errdetail("A TRUNCATE at version " INT64_FORMAT " does not say which rows it took.", version),
@@ -171,7 +171,7 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	Datum		snapshot;
 	Datum		args[4];
 
-	if (flow->starting_version >= 0)
+	if (state->fresh && flow->starting_version >= 0)
 	{
 		state->begin_version = flow->starting_version;
 		state->begin_timestamp = version_timestamp(flow, flow->starting_version);

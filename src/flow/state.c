@@ -32,7 +32,7 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
-	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at" \
+	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id) WHERE s.flow_id = $1"
 
 static Datum
@@ -73,6 +73,7 @@ scd2_state_read(Scd2FlowState *state)
 	state->retry_at = DatumGetTimestampTz(column(11, &isnull));
 	if (isnull)
 		state->retry_at = 0;
+	state->fresh = DatumGetBool(column(12, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }

@@ -14,6 +14,7 @@ typedef struct Scd2FlowState
 	char		phase;			/* first letter: copy, apply, failed, done */
 	int			definition;
 	bool		paused;
+	bool		fresh;			/* never copied */
 	int64		begin_version;
 	TimestampTz begin_timestamp;
 	int64		watermark_version;

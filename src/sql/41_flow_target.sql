@@ -23,7 +23,7 @@ COMMENT ON FUNCTION scd2_internal.target_columns(oid, name[], name[], integer, n
 -- CREATE TABLE for the target; it belongs to "owner", who must be allowed to create in its schema.
 CREATE FUNCTION scd2_internal.create_target(owner oid, schema name, relation name, source oid, columns name[], keys name[], scd_type integer,
                                             start_column name, end_column name, current_column name, open_row_index boolean) RETURNS oid
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
     body   text;
     target oid;

@@ -403,6 +403,7 @@ DECLARE
     state     scd2_internal.flow_state;
     feed      record;
     lost_from bigint;
+    lost_at   timestamptz;
 BEGIN
     IF target IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
@@ -430,9 +431,12 @@ BEGIN
                             CASE WHEN lost_from = feed.earliest_version THEN 'retention removed what was before' ELSE 'a TRUNCATE of its source' END),
             HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', target::text);
     END IF;
+    IF lost_from IS NOT NULL THEN
+        EXECUTE format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass) INTO lost_at USING lost_from;
+    END IF;
     UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
             begin_version = coalesce(lost_from, s.begin_version), watermark_version = coalesce(lost_from, s.begin_version),
-            watermark_timestamp = s.begin_timestamp, finished_at = NULL
+            begin_timestamp = coalesce(lost_at, s.begin_timestamp), watermark_timestamp = coalesce(lost_at, s.begin_timestamp), finished_at = NULL
         WHERE s.flow_id = refreshed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
