@@ -117,21 +117,30 @@ CREATE VIEW scd2.batches WITH (security_barrier) AS
     WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all)';
 
+-- The worker copies in one statement, so how far it is shows in the size that its target has reached: pages, at the source's rows per page and the target's fillfactor.
 CREATE FUNCTION scd2._copy_progress() RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF to_regprocedure('scd2_internal.copy_progress()') IS NULL THEN
-        RETURN;
-    END IF;
-    RETURN QUERY SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2_internal.copy_progress() p;
-END $$;
-COMMENT ON FUNCTION scd2._copy_progress() IS 'Part of scd2.progress: the copies that workers make now.';
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp ROWS 10 AS $$
+    SELECT format('first copy of flow %I', w.name), w.target_relid::regclass,
+           CASE WHEN x.started IS NULL THEN 0 ELSE least(z.rows, pg_relation_size(w.target_relid) / current_setting('block_size')::bigint * f.fill * z.rows / greatest(z.pages, 1) / 100) END::bigint,
+           z.rows, x.started
+    FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id),
+         LATERAL (SELECT coalesce(sum(greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))), 0)::bigint AS rows,
+                         coalesce(sum(pg_relation_size(c.oid)), 0)::bigint / current_setting('block_size')::bigint AS pages
+                  FROM scd2_internal.leaves(w.source_relid) l JOIN pg_class c ON c.oid = l) z,
+         LATERAL (SELECT coalesce((SELECT o.option_value::integer FROM pg_class c, pg_options_to_table(c.reloptions) o WHERE c.oid = w.target_relid AND o.option_name = 'fillfactor'), 100) AS fill) f,
+         LATERAL (SELECT min(a.xact_start) AS started FROM pg_locks k JOIN pg_stat_activity a USING (pid)
+                  WHERE k.locktype = 'relation' AND k.relation = w.target_relid AND k.mode = 'RowExclusiveLock' AND k.granted
+                    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                    AND k.pid IN (SELECT unnest(c.apply_pids) FROM scd2_internal.capture_status() c)) x
+    WHERE NOT w.paused AND (s.phase = 'copy' OR s.flow_id IS NULL)
+$$;
+COMMENT ON FUNCTION scd2._copy_progress() IS 'Part of scd2.progress: first copies that run or are about to. rows_done is estimated from the size of the target.';
 
 CREATE VIEW scd2.progress WITH (security_barrier) AS
     SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started
     FROM scd2._copy_progress() p LEFT JOIN pg_class c ON c.oid = p.relation
     WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
-COMMENT ON VIEW scd2.progress IS 'Long tasks that run now on tables that you own (members of pg_monitor: all)';
+COMMENT ON VIEW scd2.progress IS 'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: all). rows_done is estimated from sizes';
 
 GRANT SELECT ON scd2.feeds, scd2.flows, scd2.batches, scd2.capture, scd2.progress TO public;
 
