@@ -147,7 +147,7 @@ SELECT id FROM scd2.table_changes(NULL::t_changes_2, :v5 + 1);
 
 -- every object that users meet is explained, and every function of ours has a fixed search_path, except those that look a name up in the caller's
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace IN ('scd2'::regnamespace, 'scd2_internal'::regnamespace) AND p.prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
-    AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog%', false) ORDER BY 1::text;
+    AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog%', false) ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'scd2'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;
 SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'scd2'::regnamespace AND c.relkind = 'v' AND obj_description(c.oid, 'pg_class') IS NULL;
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'scd2_internal'::regnamespace AND has_function_privilege('regress_status_other', p.oid, 'EXECUTE');
