@@ -49,6 +49,8 @@ static List *flows = NIL;
 static MemoryContext list_cxt;	/* of the list */
 static MemoryContext work_cxt;	/* of one batch, reset */
 static uint32 flows_seen;
+static TimestampTz listed_at;
+static bool copied;				/* the transaction at hand made a first copy */
 
 static void
 begin_work(const char *what)
@@ -127,6 +129,7 @@ reload(void)
 	uint64		n;
 
 	flows_seen = pg_atomic_read_u32(&db->flows_changed);
+	listed_at = GetCurrentTimestamp();
 	begin_work("looking for flows");
 	foreach(cell, flows)
 		((KnownFlow *) lfirst(cell))->listed = false;
@@ -160,10 +163,17 @@ latest_version(KnownFlow *known)
 	return latest >= 0 ? latest : (int64) pg_atomic_read_u64(&db->version);
 }
 
+/* As the launcher counts them. */
+static int
+apply_workers(void)
+{
+	return Max(1, Min(db->napply, scd2_max_apply_workers));
+}
+
 static bool
 copies_here(void)
 {
-	return my_slot > 0 || db->napply <= 1;
+	return my_slot > 0 || apply_workers() == 1;
 }
 
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
@@ -186,7 +196,7 @@ has_work(KnownFlow *known, TimestampTz *next)
 	if (known->lagging_since == 0)
 		known->lagging_since = now;
 	due = Max(state->retry_at, known->not_before);
-	if (!copy && state->flow_id % Max(db->napply, 1) != my_slot)
+	if (!copy && state->flow_id % apply_workers() != my_slot)
 		due = Max(due, known->lagging_since + LEND_A_HAND);
 	if (due <= now)
 		return true;
@@ -217,7 +227,10 @@ do_work(KnownFlow *known)
 	if (!scd2_state_read(state) || state->paused || state->retry_at > GetCurrentTimestamp())
 		return;
 	if (state->phase == 'c')
+	{
 		scd2_first_copy(definition(known), state);
+		copied = true;
+	}
 	else if (state->phase == 'a' && state->watermark_version < latest_version(known))
 		scd2_apply_batch(definition(known), state, latest_version(known));
 	else
@@ -235,9 +248,16 @@ try_flow(KnownFlow *known)
 	begin_work(known->flow != NULL ? known->flow->name : "taking a flow");
 	scd2_flow_locktag(&tag, known->state.flow_id);
 	taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	copied = false;
 	if (taken)
 		do_work(known);
 	end_work();
+	if (copied)
+	{
+		/* Who is at home with the flow could not do this, and goes on now. */
+		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
+		scd2_wake_apply();
+	}
 	known->lagging_since = 0;
 	scd2_progress();
 	return taken;
@@ -352,7 +372,6 @@ scd2_apply_main(Datum arg)
 {
 	Scd2WorkerArg me;
 	TimestampTz next;
-	bool		idle = false;
 
 	db = scd2_worker_begin(&me);
 	my_slot = me.apply_slot;
@@ -365,22 +384,21 @@ scd2_apply_main(Datum arg)
 
 	for (;;)
 	{
-		/* Reading the list is not for every small batch: when told to, and after a wait that brought nothing. */
-		if (idle || flows_seen != pg_atomic_read_u32(&db->flows_changed))
+		/* Reading the list is not for every small batch: when told to, and now and then with nothing else to do. */
+		if (flows_seen != pg_atomic_read_u32(&db->flows_changed))
 			reload();
-		idle = false;
 		if (one_round(&next) > 0)
 			continue;
 		if (my_slot == 0)
 			scd2_feed_upkeep();
+		if (GetCurrentTimestamp() - listed_at >= (int64) scd2_naptime * 1000)
+		{
+			reload();
+			if (one_round(&next) > 0)
+				continue;
+		}
 		pgstat_report_stat(true);
 		pgstat_report_activity(STATE_IDLE, NULL);
-		{
-			long		wait = time_to_wait(next);
-			TimestampTz before = GetCurrentTimestamp();
-
-			scd2_worker_wait(wait);
-			idle = GetCurrentTimestamp() - before >= (int64) scd2_naptime * 1000;
-		}
+		scd2_worker_wait(time_to_wait(next));
 	}
 }
