@@ -145,7 +145,7 @@ END $$;
 SELECT scd2.sync() AS v6 \gset
 SELECT id FROM scd2.table_changes(NULL::t_changes_2, :v5 + 1);
 
--- every object that users meet is explained, and every function of ours has a fixed search_path, except those that look a name up in the caller's
+-- every object that users meet is explained, and every function of ours has a fixed search_path, except those that look a name up in the caller's or are inlined
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace IN ('scd2'::regnamespace, 'scd2_internal'::regnamespace) AND p.prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')
     AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog%', false) ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'scd2'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL;

@@ -22,7 +22,7 @@ END $$;
 COMMENT ON FUNCTION scd2._truncated(bigint, regclass) IS 'Part of table_at: raises 55000.';
 
 CREATE FUNCTION scd2._undo_rows(feed anyelement, source regclass, after_version bigint, after_timestamp timestamptz, seen pg_snapshot) RETURNS SETOF anyelement
-    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET max_parallel_workers_per_gather = 0 AS $$
 DECLARE
     r record;
 BEGIN
@@ -99,7 +99,7 @@ COMMENT ON FUNCTION scd2._check_table_at(regclass) IS
     'Part of table_at. Errors: 25001 the transaction''s snapshot is fixed or it has written the table, 42501 row security hides rows from the caller.';
 
 CREATE FUNCTION scd2._table_at(source anyelement, after_version bigint, after_timestamp timestamptz) RETURNS SETOF anyelement
-    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 SET jit = off AS $$
 DECLARE
     relation regclass;
     r record;
