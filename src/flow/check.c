@@ -23,9 +23,9 @@
 #include "parser/parser.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 #include "utils/varlena.h"
 
 #include "pg_scd2.h"
@@ -196,18 +196,24 @@ scd2_flow_locktag(LOCKTAG *tag, int flow_id)
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, catalog, flow_id, 0);
 }
 
+/*
+ * Tried again and again, so that an error can say what it is that takes so long.
+ */
 Datum
 scd2_lock_flow(PG_FUNCTION_ARGS)
 {
 	LOCKTAG		tag;
-	int			nest = NewGUCNestLevel();
-	char		timeout[32];
+	TimestampTz deadline = GetCurrentTimestamp() + scd2_lock_timeout * INT64CONST(1000);
 
-	/* A batch or first copy in work may take long: wait as for the lock on a table. */
-	snprintf(timeout, sizeof(timeout), "%dms", Max(scd2_lock_timeout, 1));
-	(void) set_config_option("lock_timeout", timeout, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	scd2_flow_locktag(&tag, PG_GETARG_INT32(0));
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	AtEOXact_GUC(true, nest);
+	while (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	{
+		if (GetCurrentTimestamp() > deadline)
+			ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+							errmsg("the flow is at work: its first copy or a batch has not ended within %d ms", scd2_lock_timeout),
+							errhint("See scd2.progress; or SET pg_scd2.lock_timeout = '5min';")));
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10000);
+	}
 	PG_RETURN_VOID();
 }

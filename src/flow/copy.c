@@ -15,16 +15,20 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "utils/fmgroids.h"
+#include "tcop/dest.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
 #include "flow/apply.h"
+#include "flow/direct.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 #include "worker/sync.h"
@@ -80,26 +84,84 @@ delete_all(Scd2Flow *flow)
 		elog(ERROR, "could not empty the target");
 }
 
-/* Step 1. Returns S, as text. */
-static char *
-copy_rows(Scd2Flow *flow, TimestampTz beginning, int64 *rows)
+/* Takes the source's rows straight into a plain target. */
+typedef struct CopyReceiver
+{
+	DestReceiver pub;
+	Scd2Work   *work;
+} CopyReceiver;
+
+static bool
+receive_row(TupleTableSlot *slot, DestReceiver *self)
+{
+	Scd2Work   *work = ((CopyReceiver *) self)->work;
+	Scd2Image	image;
+	Scd2Change	change = {.kind = SCD2_ROW_INSERT, .open = true, .image = &image};
+
+	slot_getallattrs(slot);
+	image.values = slot->tts_values;
+	image.isnull = slot->tts_isnull;
+	if (work->flow->scd_type == 2)
+		change.start = slot->tts_values[work->flow->shape.ncolumns];
+	scd2_direct_insert(work->direct, &change);
+	return true;
+}
+
+static void
+begin_rows(DestReceiver *self, int operation, TupleDesc desc)
+{
+}
+
+static void
+end_rows(DestReceiver *self)
+{
+}
+
+/* The rows that the active snapshot sees. */
+static void
+copy_rows(Scd2Work *work, TimestampTz beginning)
 {
 	Oid			types[] = {TIMESTAMPTZOID};
 	Datum		args[] = {TimestampTzGetDatum(beginning)};
-	SPIPlanPtr	plan = SPI_prepare(scd2_copy_sql(flow), 1, types);
-	char	   *snapshot;
+	CopyReceiver receiver = {
+		.pub = {.receiveSlot = receive_row, .rStartup = begin_rows, .rShutdown = end_rows, .rDestroy = end_rows, .mydest = DestNone},
+		.work = work
+	};
+	SPIPlanPtr	plan = SPI_prepare(scd2_copy_sql(work->flow, work->direct == NULL), 1, types);
 
 	if (plan == NULL)
 		elog(ERROR, "could not prepare the copy: %s", SPI_result_code_string(SPI_result));
-	/* One snapshot for both: a read-only statement uses the active one. */
+	if (work->direct == NULL)
+	{
+		if (SPI_execute_snapshot(plan, args, NULL, GetActiveSnapshot(), InvalidSnapshot, false, true, 0) != SPI_OK_INSERT)
+			elog(ERROR, "could not copy");
+		work->inserted += SPI_processed;
+	}
+	else
+	{
+		/* Read-only: what uses the active snapshot. */
+		SPIExecuteOptions options = {.read_only = true, .dest = &receiver.pub};
+
+		options.params = scd2_params(plan, 1, args);
+		if (SPI_execute_plan_extended(plan, &options) < 0)
+			elog(ERROR, "could not copy");
+		scd2_direct_flush(work->direct);
+	}
+}
+
+/* Step 1. Returns S, as text. */
+static char *
+copy_under_snapshot(Scd2Work *work, TimestampTz beginning)
+{
+	char	   *snapshot;
+
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_execute("SELECT pg_current_snapshot()", true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not get the snapshot");
 	snapshot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	if (SPI_execute_snapshot(plan, args, NULL, GetActiveSnapshot(), InvalidSnapshot, false, true, 0) != SPI_OK_INSERT)
-		elog(ERROR, "could not copy");
-	*rows = SPI_processed;
+	copy_rows(work, beginning);
 	PopActiveSnapshot();
+	CommandCounterIncrement();
 	return snapshot;
 }
 
@@ -164,7 +226,6 @@ void
 scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 {
 	Scd2Work   *work;
-	int64		rows;
 	int64		truncate;
 	TimestampTz truncated_at;
 	char	   *snapshot_text;
@@ -181,7 +242,8 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	for (;;)
 	{
 		delete_all(flow);
-		snapshot_text = copy_rows(flow, state->begin_timestamp, &rows);
+		work->inserted = 0;
+		snapshot_text = copy_under_snapshot(work, state->begin_timestamp);
 		wait_for_capture();
 		snapshot = OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot_text));
 		if (!last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
@@ -195,5 +257,5 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	scd2_read_events(work, SCD2_READ_SEEN, 4, args);
 	scd2_work_write(work);
 	scd2_work_end(work);
-	scd2_state_copied(state, rows + work->inserted - work->deleted);
+	scd2_state_copied(state, work->inserted - work->deleted);
 }

@@ -283,6 +283,15 @@ scd2_direct_emit(Scd2Direct *direct, const Scd2Change *change)
 	}
 }
 
+/*
+ * Writes the rows gathered so far.
+ */
+void
+scd2_direct_flush(Scd2Direct *direct)
+{
+	flush_rows(direct);
+}
+
 void
 scd2_direct_end(Scd2Direct *direct)
 {

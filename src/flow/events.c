@@ -362,8 +362,11 @@ destroy(DestReceiver *self)
 {
 }
 
-static ParamListInfo
-make_params(SPIPlanPtr plan, int nargs, const Datum *args)
+/*
+ * Parameters for a plan that is executed with options; none of them NULL.
+ */
+ParamListInfo
+scd2_params(SPIPlanPtr plan, int nargs, const Datum *args)
 {
 	ParamListInfo params = makeParamList(nargs);
 
@@ -405,7 +408,7 @@ scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *ar
 	if (which == SCD2_READ_TAIL)
 		(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = scd2_flow_plan(flow, which);
-	options.params = make_params(plan, nargs, args);
+	options.params = scd2_params(plan, nargs, args);
 	options.dest = &r.pub;
 	result = SPI_execute_plan_extended(plan, &options);
 	if (result < 0)

@@ -164,30 +164,34 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 }
 
 /*
- * The first copy: $1 is the flow's beginning.
+ * The source's rows for the first copy: columns and (type 2) since when they are valid; $1 is the flow's beginning. With "insert", all of the copy in one statement.
  */
 char *
-scd2_copy_sql(Scd2Flow *flow)
+scd2_copy_sql(Scd2Flow *flow, bool insert)
 {
 	StringInfoData sql;
 	int			n = flow->shape.ncolumns;
 
 	initStringInfo(&sql);
-	scd2_sql(&sql, "INSERT INTO %s (", flow->target_sql);
-	for (int i = 0; i < n; i++)
-		scd2_sql(&sql, "%s%I", i > 0 ? ", " : "", flow->columns[i]);
-	if (flow->scd_type == 2)
-		scd2_sql(&sql, ", %I", flow->start_column);
-	if (flow->current_column != NULL)
-		scd2_sql(&sql, ", %I", flow->current_column);
-	scd2_sql(&sql, ") SELECT ");
+	if (insert)
+	{
+		scd2_sql(&sql, "INSERT INTO %s (", flow->target_sql);
+		for (int i = 0; i < n; i++)
+			scd2_sql(&sql, "%s%I", i > 0 ? ", " : "", flow->columns[i]);
+		if (flow->scd_type == 2)
+			scd2_sql(&sql, ", %I", flow->start_column);
+		if (flow->current_column != NULL)
+			scd2_sql(&sql, ", %I", flow->current_column);
+		scd2_sql(&sql, ") ");
+	}
+	scd2_sql(&sql, "SELECT ");
 	for (int i = 0; i < n; i++)
 		scd2_sql(&sql, "%s%I.%I", i > 0 ? ", " : "", flow->source_alias, flow->columns[i]);
 	if (flow->scd_type == 2)
 		scd2_sql(&sql, ", %s", scd2_flow_start_sql(flow, "$1"));
-	if (flow->current_column != NULL)
+	if (insert && flow->current_column != NULL)
 		scd2_sql(&sql, ", true");
-	scd2_sql(&sql, " FROM %s%s AS %I WHERE $1 IS NOT NULL", flow->source_partitioned ? "" : "ONLY ",
+	scd2_sql(&sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ",
 			 flow->source_sql, flow->source_alias);
 	return sql.data;
 }

@@ -18,6 +18,6 @@ enum
 };
 
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
-extern char *scd2_copy_sql(Scd2Flow *flow);
+extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */

@@ -64,6 +64,7 @@ extern void scd2_work_stop_lookups(Scd2Work *work);
 extern void scd2_work_write(Scd2Work *work);
 
 /* events.c */
+extern ParamListInfo scd2_params(SPIPlanPtr plan, int nargs, const Datum *args);
 extern void scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 
 #endif							/* SCD2_FLOW_WORK_H */
