@@ -124,7 +124,7 @@ CREATE FUNCTION scd2._copy_progress() RETURNS TABLE (task text, relation regclas
            CASE WHEN x.started IS NULL THEN 0 ELSE least(z.rows, pg_relation_size(w.target_relid) / current_setting('block_size')::bigint * f.fill * z.rows / greatest(z.pages, 1) / 100) END::bigint,
            z.rows, x.started
     FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id),
-         LATERAL (SELECT coalesce(sum(greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))), 0)::bigint AS rows,
+         LATERAL (SELECT coalesce(sum(CASE WHEN c.reltuples > 0 THEN c.reltuples ELSE pg_stat_get_live_tuples(c.oid) END), 0)::bigint AS rows,
                          coalesce(sum(pg_relation_size(c.oid)), 0)::bigint / current_setting('block_size')::bigint AS pages
                   FROM scd2_internal.leaves(w.source_relid) l JOIN pg_class c ON c.oid = l) z,
          LATERAL (SELECT coalesce((SELECT o.option_value::integer FROM pg_class c, pg_options_to_table(c.reloptions) o WHERE c.oid = w.target_relid AND o.option_name = 'fillfactor'), 100) AS fill) f,
