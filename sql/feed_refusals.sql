@@ -78,6 +78,18 @@ SELECT _change_type, c1, c1595 FROM w1595_changes;
 SELECT _change_type, c51, d100 FROM w1500_changes;
 SELECT count(*) FROM scd2.feeds WHERE state = 'failed';
 
+-- one that gets such a column later fails alone, and its repair leaves the column out
+CREATE TABLE y (id integer);
+SELECT scd2.enable_change_feed('y');
+ALTER TABLE y ADD _xid text;
+INSERT INTO y VALUES (1, 'x');
+SELECT scd2.sync() AS v \gset
+SELECT problem, detail, fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.y';
+SELECT fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.y' \gexec
+INSERT INTO y VALUES (2, 'y');
+SELECT scd2.sync() AS v \gset
+SELECT _change_type, _row FROM scd2.table_changes('y');
+
 -- lists that name what is not there, or twice; settings out of range
 SELECT scd2.enable_change_feed('part', except_column_list => '{id,nix}');
 SELECT scd2.enable_change_feed('part', except_column_list => '{id,id}');

@@ -4,6 +4,9 @@
 -- pause, until pg_scd2.lock_timeout has passed in total. All tables of one call are tried together in one subtransaction, so that between
 -- two tries nothing is held.
 --
+-- A waiter makes the server cancel an autovacuum that is in its way, but only after deadlock_timeout, which no try of ours reaches. So we cancel it, with the same exception: not
+-- one that prevents wraparound.
+--
 -- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose changes the feed will not contain; ACCESS EXCLUSIVE
 -- where ALTER TABLE needs it.
 
@@ -48,6 +51,16 @@ $$;
 COMMENT ON FUNCTION scd2_internal.lock_holder(oid[], text[]) IS
     'The oldest holder of a lock that conflicts with one of these: on which table, who, since when and in what state, and the statement that ends it.';
 
+CREATE FUNCTION scd2_internal.cancel_autovacuum(relations oid[]) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_cancel_backend(a.pid)
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'relation' AND l.relation = ANY (relations) AND l.granted AND a.datname = current_database()
+      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+      AND a.backend_type = 'autovacuum worker' AND a.query NOT LIKE '%(to prevent wraparound)'
+$$;
+COMMENT ON FUNCTION scd2_internal.cancel_autovacuum(oid[]) IS 'Cancels autovacuum workers that hold locks on these tables, as the server does for a waiter, except those that prevent wraparound.';
+
 CREATE FUNCTION scd2_internal.lock_tables(relations oid[], modes text[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -64,6 +77,7 @@ BEGIN
                 'pg_scd2.lock_timeout bounds the wait; the lock is tried briefly, again and again, so that nobody queues behind it.',
                 coalesce('Try again when that has ended, or end it: ' || holder.fix, 'Try again.'));
         END IF;
+        PERFORM scd2_internal.cancel_autovacuum(relations);
         PERFORM pg_sleep(0.05 + random() * 0.1);
     END LOOP;
 END $$;

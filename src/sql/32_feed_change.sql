@@ -32,6 +32,9 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN
         PERFORM scd2_internal.check_owner(caller, f.source_relid);
     END IF;
+    IF drop_feed AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN
+        PERFORM scd2_internal.check_owner(caller, f.feed_relid);        -- the source may have another owner by now
+    END IF;
     PERFORM scd2_internal.check_no_flow(f, 'cannot disable');
     -- ALTER TABLE below would wait for these without a bound.
     SELECT array_agg(i.leaf_relid ORDER BY i.leaf_relid) INTO relations
@@ -93,6 +96,7 @@ BEGIN
     f := scd2_internal.require_feed_of(source);
     PERFORM scd2_internal.check_retention(retention);
     IF except_column_list IS NOT NULL THEN
+        PERFORM scd2_internal.check_owner(caller, f.feed_relid);
         PERFORM scd2_internal.change_excepted(f, except_column_list);
     END IF;
     UPDATE scd2_internal.feed x SET retention = coalesce(alter_change_feed.retention, x.retention) WHERE x.feed_id = f.feed_id;

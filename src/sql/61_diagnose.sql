@@ -115,12 +115,14 @@ COMMENT ON FUNCTION scd2_internal.capture_problems(boolean) IS 'Part of diagnose
 -- Begins a feed anew. Flows over it are dropped, since they lack what the feed lacks; their targets stay.
 CREATE FUNCTION scd2_internal.repair_statement(f scd2_internal.feed) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH e AS (SELECT f.except_columns || ARRAY(SELECT c.name FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) c GROUP BY c.name HAVING count(*) > 1) AS excepted)
     SELECT CASE WHEN to_regprocedure('scd2.resync(regclass)') IS NOT NULL THEN format('SELECT scd2.resync(%L);', f.source_relid::regclass)
            ELSE coalesce((SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id) || ' ' FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id), '')
                 || format('SELECT scd2.disable_change_feed(%L); ', f.source_relid::regclass)
-                || scd2_internal.enable_statement(f.source_relid, f.retention, f.except_columns,
-                       CASE WHEN EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) AND scd2_internal.layout_misfit(f.source_relid, f.except_columns, f.feed_relid) IS NOT NULL
+                || scd2_internal.enable_statement(f.source_relid, f.retention, e.excepted,
+                       CASE WHEN EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) AND scd2_internal.layout_misfit(f.source_relid, e.excepted, f.feed_relid) IS NOT NULL
                             THEN scd2_internal.generated_name(f.feed_name, '2') END) || ';' END
+    FROM e
 $$;
 COMMENT ON FUNCTION scd2_internal.repair_statement(scd2_internal.feed) IS 'The statement that repairs a feed with a gap.';
 
