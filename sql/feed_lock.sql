@@ -39,6 +39,19 @@ SELECT state, replace(message, :'writer', 'PID') AS message FROM try($$SELECT sc
 SELECT * FROM try($$SELECT scd2.enable_change_feed('feed_lock.f')$$);
 SELECT dblink_exec('writer', 'COMMIT');
 
+-- two at once: the second waits for the first, and finds it done
+CREATE TABLE twice (id integer PRIMARY KEY);
+SELECT dblink_exec('writer', 'BEGIN');
+SELECT * FROM dblink('writer', $$SELECT scd2.enable_change_feed('feed_lock.twice')$$) x (feed text);
+SELECT state, replace(message, :'writer', 'PID') AS message FROM try($$SELECT scd2.enable_change_feed('feed_lock.twice')$$);
+SELECT dblink_exec('writer', 'COMMIT');
+SELECT state, message FROM try($$SELECT scd2.enable_change_feed('feed_lock.twice')$$);
+-- disabling waits as briefly
+SELECT dblink_exec('writer', 'BEGIN'), dblink_exec('writer', 'INSERT INTO feed_lock.twice VALUES (1)');
+SELECT state, replace(message, :'writer', 'PID') AS message FROM try($$SELECT scd2.disable_change_feed('feed_lock.twice')$$);
+SELECT dblink_exec('writer', 'COMMIT');
+SELECT state FROM try($$SELECT scd2.disable_change_feed('feed_lock.twice')$$);
+
 -- a transaction that ends in time; readers meanwhile wait for 100 ms at most
 SET pg_scd2.lock_timeout = '20s';
 SELECT dblink_exec('writer', 'BEGIN'), dblink_exec('writer', 'INSERT INTO feed_lock.t VALUES (2)');

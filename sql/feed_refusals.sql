@@ -44,6 +44,26 @@ SELECT scd2.enable_change_feed('part_1');
 -- the hint of the unlogged table works
 ALTER TABLE feed_refusals.unlogged SET LOGGED;
 SELECT scd2.enable_change_feed('unlogged');
+-- a captured table that becomes unlogged: a gap, said at once, shown, and ended as shown
+CREATE TABLE turns (id integer PRIMARY KEY);
+SELECT scd2.enable_change_feed('turns');
+INSERT INTO turns VALUES (1);
+ALTER TABLE turns SET UNLOGGED;
+INSERT INTO turns VALUES (2);
+SELECT scd2.sync() AS v \gset
+SELECT problem, detail, fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.turns' ORDER BY problem;
+ALTER TABLE turns SET LOGGED;
+INSERT INTO turns VALUES (3);
+SELECT scd2.sync() AS v \gset
+\set VERBOSITY terse
+SELECT count(*) FROM scd2.table_changes('turns');
+\set VERBOSITY default
+SELECT problem, fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.turns';
+SELECT fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.turns' \gexec
+INSERT INTO turns VALUES (4);
+SELECT scd2.sync() AS v \gset
+SELECT _change_type, id FROM scd2.table_changes(NULL::turns_changes);
+DROP TABLE turns, turns_changes;
 -- feeds themselves, and what has one
 SELECT scd2.enable_change_feed('unlogged_changes');
 SELECT scd2.enable_change_feed('unlogged_changes_p1');
