@@ -39,7 +39,7 @@ BEGIN
                 WHEN NOT MATCHED THEN INSERT (k1, k2, n, doc, note) VALUES (s.k1, s.k2, s.n, jsonb_build_object('k', k), 'merged');
         WHEN 2 THEN UPDATE composite SET note = 'note ' || x WHERE k1 = k % 5;
         WHEN 3 THEN UPDATE composite SET n = CASE x WHEN 0 THEN NULL WHEN 1 THEN 1.0 WHEN 2 THEN 1.00 WHEN 3 THEN 'NaN' ELSE 2 END WHERE k1 = k % 5;
-        WHEN 4 THEN UPDATE composite SET doc = NULLIF(jsonb_build_object('k', x), '{"k": 0}'), js = CASE x WHEN 1 THEN '{"b":1, "a":2}' WHEN 2 THEN '{"a":2,"b":1}' END
+        WHEN 4 THEN UPDATE composite SET doc = NULLIF(jsonb_build_object('k', x), '{"k": 0}'), js = CASE x WHEN 1 THEN '{"b":1, "a":2}' WHEN 2 THEN '{"a":2,"b":1}' END::json
                     WHERE k1 = k % 5 AND k2 = chr(65 + x);
         WHEN 5 THEN UPDATE composite SET tags = array_append(tags[1:2], 't' || x), at = 'epoch'::timestamptz + x * interval '1 day' WHERE k1 = k % 5;
         WHEN 6 THEN DELETE FROM composite WHERE k1 = k % 5 AND k2 = chr(65 + x);
@@ -149,7 +149,7 @@ BEGIN
                 END;
             END IF;
             SET CONSTRAINTS ALL IMMEDIATE;
-        EXCEPTION WHEN unique_violation OR foreign_key_violation OR not_null_violation OR deadlock_detected OR lock_not_available OR no_data_found THEN NULL;
+        EXCEPTION WHEN unique_violation OR foreign_key_violation OR not_null_violation OR check_violation OR deadlock_detected OR lock_not_available OR no_data_found THEN NULL;
         END;
     END LOOP;
 END $$;
