@@ -159,8 +159,9 @@ static int64
 latest_version(KnownFlow *known)
 {
 	int64		latest = scd2_feed_latest(known->feed_id);
+	int64		captured = (int64) pg_atomic_read_u64(&db->version);
 
-	return latest >= 0 ? latest : (int64) pg_atomic_read_u64(&db->version);
+	return latest >= 0 ? Min(latest, captured) : captured;
 }
 
 /* As the launcher counts them. */

@@ -116,6 +116,19 @@ check_same_place(const Scd2Position *position)
 						   MyDatabaseId, GetSystemIdentifier())));
 }
 
+/*
+ * The worker before us may have died between a commit and telling of it, or have been another extension's: each feed can have rows up to the position.
+ */
+static void
+publish_captured(void)
+{
+	ListCell   *lc;
+
+	scd2_feed_forget_all();
+	foreach(lc, scd2_captured_feeds())
+		scd2_feed_set_latest(((Scd2Feed *) lfirst(lc))->feed_id, batch->version);
+}
+
 static void
 open_everything(Scd2Position *position)
 {
@@ -144,6 +157,7 @@ open_everything(Scd2Position *position)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	scd2_captured_init(TopMemoryContext);
 	scd2_captured_load();
+	publish_captured();
 	scd2_plugin_find_control();
 	PopActiveSnapshot();
 	CommitTransactionCommand();

@@ -235,6 +235,21 @@ scd2_feed_forget(int feed_id)
 	LWLockRelease(scd2_shmem->lock);
 }
 
+/* All feeds of this database: what an earlier worker, or an extension that was dropped, left behind. */
+void
+scd2_feed_forget_all(void)
+{
+	HASH_SEQ_STATUS seq;
+	FeedEntry  *entry;
+
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	hash_seq_init(&seq, feeds);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		if (entry->key.dboid == MyDatabaseId)
+			hash_search(feeds, &entry->key, HASH_REMOVE, NULL);
+	LWLockRelease(scd2_shmem->lock);
+}
+
 /* Wakes this database's capture worker, which flushes the log up to "upto" if nobody else did. */
 void
 scd2_wake_capture(XLogRecPtr upto)

@@ -74,10 +74,11 @@ extern Scd2Database *scd2_my_database(void);
 extern Scd2Database *scd2_find_database(Oid dboid);
 extern void scd2_free_database(Scd2Database *db);
 
-/* The latest version of a feed of this database, -1 if not known (then: any up to the position's version). */
+/* A version at or above the latest of a feed of this database, -1 if not known (then: any up to the position's version). */
 extern int64 scd2_feed_latest(int feed_id);
 extern void scd2_feed_set_latest(int feed_id, int64 version);
 extern void scd2_feed_forget(int feed_id);
+extern void scd2_feed_forget_all(void);
 
 /* Wakes. None of them fails or waits. */
 extern void scd2_wake_capture(XLogRecPtr upto);

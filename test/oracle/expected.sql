@@ -4,7 +4,7 @@
 CREATE TABLE commit_order (xid xid8 PRIMARY KEY, place bigint NOT NULL);
 
 -- Versions: 1, 2, 3 ... over the transactions that changed a table whose feed had been enabled by then.
-CREATE TABLE versions (version bigint PRIMARY KEY, xid xid8 UNIQUE, place bigint, at timestamptz);
+CREATE TABLE versions (version bigint PRIMARY KEY, xid xid8 UNIQUE, place bigint UNIQUE, at timestamptz);
 -- Changes with the version their transaction has (others': the version before it).
 CREATE TABLE changes (n bigint PRIMARY KEY, source text, version bigint, xid xid8, own_version boolean, change text, sign int, key text, image jsonb);
 CREATE INDEX ON changes (source, version);
@@ -22,6 +22,8 @@ DECLARE
     each record;
 BEGIN
     TRUNCATE versions, changes, feed_rows;
+    CREATE INDEX IF NOT EXISTS audit_xid ON audit (xid);
+    ANALYZE audit, commit_order;
     FOR each IN SELECT * FROM sources WHERE enabled_xid IS NOT NULL LOOP
         EXECUTE format('INSERT INTO feed_rows SELECT %L, _commit_version, _change_ordinal, _commit_timestamp, _xid, _change_type, CASE WHEN _change_type <> ''truncate'' THEN %s END FROM %I f',
                        each.source, image_sql('f', each.columns), each.source || '_changes');
@@ -34,7 +36,7 @@ BEGIN
     INSERT INTO changes (n, source, version, xid, own_version, change, sign, image)
         SELECT a.n, a.source, v.version, a.xid, v.xid = a.xid, a.change, CASE WHEN a.change IN ('insert', 'update_postimage') THEN 1 ELSE -1 END, a.image
         FROM audit a JOIN commit_order c USING (xid)
-        LEFT JOIN LATERAL (SELECT max(o.version) AS floor FROM versions o WHERE o.place <= c.place) f ON true
+        LEFT JOIN LATERAL (SELECT o.version AS floor FROM versions o WHERE o.place <= c.place ORDER BY o.place DESC LIMIT 1) f ON true
         LEFT JOIN versions v ON v.version = f.floor;
     UPDATE changes SET version = 0, own_version = false WHERE version IS NULL;
     FOR each IN SELECT * FROM sources WHERE key_sql IS NOT NULL LOOP

@@ -92,6 +92,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION operate_rarely(k int, x int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    kept composite[];
 BEGIN
     CASE any_int(9)
         WHEN 0 THEN                                             -- undone, in a subtransaction of its own
@@ -100,11 +102,10 @@ BEGIN
             RAISE no_data_found;
         WHEN 1 THEN TRUNCATE plain; INSERT INTO plain (id, v) VALUES (k, x), (k + 1, x);
         WHEN 2 THEN
-            CREATE TEMP TABLE kept AS SELECT * FROM composite;
+            kept := ARRAY(SELECT c FROM composite c WHERE k1 < x);
             TRUNCATE composite, keyless;
-            INSERT INTO composite SELECT * FROM kept WHERE k1 < x;
+            INSERT INTO composite SELECT * FROM unnest(kept);
             INSERT INTO composite (k1, k2, note) VALUES (x, 'T', 'after truncate');
-            DROP TABLE kept;
         WHEN 3 THEN INSERT INTO shifting SELECT 100 + x, x WHERE NOT EXISTS (SELECT FROM shifting WHERE id = 100 + x); TRUNCATE shifting;
         WHEN 4 THEN TRUNCATE parts; INSERT INTO parts VALUES (k, 1, x);
         WHEN 5 THEN TRUNCATE owners CASCADE; INSERT INTO owners VALUES (k, x);
