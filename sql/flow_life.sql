@@ -1,4 +1,6 @@
 -- A flow's life: begun now or at a version, paused, failed, resumed, refreshed, dropped.
+SET TimeZone = 'UTC';
+SET DateStyle = 'ISO, MDY';
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA flow_life;
@@ -38,7 +40,7 @@ SELECT id, v, __end_at IS NULL AS open FROM t_history ORDER BY id;
 -- initial_start: since when copied rows are valid, at most the beginning
 SET TimeZone = 'Europe/Madrid';
 SELECT scd2.create_auto_cdc_flow('since', 't_changes', '{id}', stored_as_scd_type => 2, initial_start => '(since::date + time ''12:00'')::timestamp -- local', name => 'since the date');
-RESET TimeZone;
+SET TimeZone = 'UTC';
 SELECT scd2.sync() >= 0;
 SELECT id, CASE WHEN __start_at < '2026-06-01' THEN __start_at AT TIME ZONE 'UTC' END AS start_utc, __start_at = (SELECT begin_timestamp FROM scd2_internal.flow_state JOIN scd2_internal.flow USING (flow_id) WHERE name = 'since the date') AS at_beginning
     FROM since ORDER BY id;

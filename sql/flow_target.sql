@@ -1,4 +1,6 @@
 -- The tables that flows keep: their shape, their guard, the as-of function, targets that are sources.
+SET TimeZone = 'UTC';
+SET DateStyle = 'ISO, MDY';
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA flow_target;
