@@ -20,6 +20,7 @@
 #include "parser/parse_relation.h"
 #include "replication/reorderbuffer.h"
 #include "replication/slot.h"
+#include "storage/buffile.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -54,6 +55,20 @@ static inline TimestampTz
 scd2_txn_commit_time(ReorderBufferTXN *txn)
 {
 	return txn->xact_time.commit_time;
+}
+
+/* 16 brought BufFileReadExact(). */
+static inline void
+scd2_read_exact(BufFile *file, void *to, size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileReadExact(file, to, size);
+#else
+	if (BufFileRead(file, to, size) != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from temporary file")));
+#endif
 }
 
 /* 18 has callers say whether an invalidated slot is an error. */

@@ -8,13 +8,17 @@
  * versions and control records: greatest(last + 1 µs, least(commit time, our clock)). Commits that a subscription applies carry the publisher's time; one from
  * the future must not push all history there.
  *
- * Rows are kept per feed in a tuplestore, which spills to a temporary file by itself. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. All
+ * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. All
  * buffers together stay near BUFFER_KB: the first feed of a batch gets half, each later one half of what is left, never less than MIN_BUFFER_KB.
  *
- * The tuplestores are made outside any transaction or in the decoder's inner one, which is aborted: they are inter-transaction and belong to our own resource owner.
+ * The usual row is not taken apart at all. The metadata before the source's columns end at a multiple of MAXALIGN, as a tuple's data begin at one, so the data of the source's tuple are
+ * right behind them as they stand: see scd2_batch_add_image().
+ *
+ * Files are made outside any transaction or in the decoder's inner one, which is aborted: they are inter-transaction and belong to our own resource owner.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -22,12 +26,34 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "compat.h"
 #include "capture/batch.h"
 
 #define BUFFER_KB		16384
 #define MIN_BUFFER_KB	64
 
 static Datum change_type_datums[5];
+
+/* The same as it stands at the beginning of a tuple's data: a text with a short header, padded for what follows. */
+typedef struct ChangeTypeData
+{
+	char		data[24];
+	Size		size;
+} ChangeTypeData;
+
+static ChangeTypeData change_types[5];
+
+/* What follows it there. */
+typedef struct MetaTail
+{
+	int64		version;
+	TimestampTz timestamp;
+	int32		ordinal;
+	int32		padding;
+	uint64		xid;
+} MetaTail;
+
+StaticAssertDecl(MAXIMUM_ALIGNOF == 8 && sizeof(MetaTail) == 32, "a row's metadata end at a multiple of MAXALIGN");
 
 static void
 init_change_types(void)
@@ -38,7 +64,14 @@ init_change_types(void)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	for (int i = 0; i < lengthof(names); i++)
+	{
+		Size		len = strlen(names[i]) + VARHDRSZ_SHORT;
+
 		change_type_datums[i] = CStringGetTextDatum(names[i]);
+		SET_VARSIZE_SHORT(change_types[i].data, len);
+		memcpy(VARDATA_SHORT(change_types[i].data), names[i], len - VARHDRSZ_SHORT);
+		change_types[i].size = MAXALIGN(len);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -71,7 +104,7 @@ scd2_batch_reset(Scd2Batch *batch)
 		Scd2Feed   *feed = lfirst(lc);
 
 		if (feed->rows)
-			tuplestore_end(feed->rows);
+			scd2_rows_end(feed->rows);
 		feed->rows = NULL;
 	}
 	batch->feeds = NIL;
@@ -176,16 +209,22 @@ static void
 open_rows(Scd2Batch *batch, Scd2Feed *feed)
 {
 	int			kb = Max(BUFFER_KB >> Min(list_length(batch->feeds) + 1, 10), MIN_BUFFER_KB);
-	ResourceOwner owner = CurrentResourceOwner;
-	MemoryContext old;
 
 	touch_feed(batch, feed);
-	old = MemoryContextSwitchTo(batch->cxt);
-	CurrentResourceOwner = batch->owner;
-	feed->rows = tuplestore_begin_heap(false, true, kb);
+	feed->rows = scd2_rows_create(batch->cxt, batch->owner, (Size) kb * 1024);
 	feed->first_version = batch->version;
-	CurrentResourceOwner = owner;
-	MemoryContextSwitchTo(old);
+}
+
+/* Whatever a row of the feed needs before it is formed. */
+static void
+begin_row(Scd2Batch *batch, Scd2Feed *feed)
+{
+	take_version(batch);
+	if (feed->rows == NULL)
+		open_rows(batch, feed);
+	batch->ordinal++;
+	batch->changes++;
+	feed->last_version = batch->version;
 }
 
 /*
@@ -194,21 +233,64 @@ open_rows(Scd2Batch *batch, Scd2Feed *feed)
 void
 scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type)
 {
+	HeapTuple	row;
+
 	if (feed->failure)
 		return;
-	take_version(batch);
-	if (feed->rows == NULL)
-		open_rows(batch, feed);
-
+	begin_row(batch, feed);
 	memset(feed->isnull, false, SCD2_META_COLUMNS * sizeof(bool));
 	feed->values[SCD2_META_CHANGE_TYPE] = change_type_datums[type];
 	feed->values[SCD2_META_COMMIT_VERSION] = Int64GetDatum(batch->version);
 	feed->values[SCD2_META_COMMIT_TIMESTAMP] = TimestampTzGetDatum(batch->version_timestamp);
-	feed->values[SCD2_META_CHANGE_ORDINAL] = Int32GetDatum(++batch->ordinal);
+	feed->values[SCD2_META_CHANGE_ORDINAL] = Int32GetDatum(batch->ordinal);
 	feed->values[SCD2_META_XID] = UInt64GetDatum(batch->full_xid);
-	tuplestore_putvalues(feed->rows, feed->layout, feed->values, feed->isnull);
-	feed->last_version = batch->version;
-	batch->changes++;
+	row = heap_form_tuple(feed->layout, feed->values, feed->isnull);
+	memcpy(scd2_rows_add(feed->rows, row->t_len), row->t_data, row->t_len);
+	heap_freetuple(row);
+}
+
+/* The null bitmap of a row whose source's columns have this one, and "natts" columns. */
+static void
+shift_nulls(bits8 *to, const bits8 *from, int natts)
+{
+	for (int i = 0; i < SCD2_META_COLUMNS; i++)
+		to[i >> 3] |= 1 << (i & 7);
+	for (int i = 0; i < natts; i++)
+		if (!att_isnull(i, from))
+			to[(i + SCD2_META_COLUMNS) >> 3] |= 1 << ((i + SCD2_META_COLUMNS) & 7);
+}
+
+/*
+ * Adds a row of a feed whose columns after the metadata are exactly those of "image", with nothing out of line.
+ */
+void
+scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, HeapTuple image)
+{
+	HeapTupleHeader from = image->t_data;
+	int			natts = HeapTupleHeaderGetNatts(from);
+	bool		has_nulls = HeapTupleHasNulls(image);
+	Size		head = MAXALIGN(SizeofHeapTupleHeader + (has_nulls ? BITMAPLEN(natts + SCD2_META_COLUMNS) : 0));
+	Size		data = image->t_len - from->t_hoff;
+	HeapTupleHeader row;
+	char	   *at;
+
+	begin_row(batch, feed);
+	row = scd2_rows_add(feed->rows, head + change_types[type].size + sizeof(MetaTail) + data);
+	memset(row, 0, head);
+	HeapTupleHeaderSetNatts(row, natts + SCD2_META_COLUMNS);
+	row->t_infomask = HEAP_HASVARWIDTH | (has_nulls ? HEAP_HASNULL : 0);
+	row->t_hoff = head;
+	if (has_nulls)
+		shift_nulls(row->t_bits, from->t_bits, natts);
+
+	at = (char *) row + head;
+	memcpy(at, change_types[type].data, change_types[type].size);
+	at += change_types[type].size;
+	*(MetaTail *) at = (MetaTail)
+	{
+		batch->version, batch->version_timestamp, batch->ordinal, 0, batch->full_xid
+	};
+	memcpy(at + sizeof(MetaTail), (char *) from + from->t_hoff, data);
 }
 
 /*

@@ -5,13 +5,15 @@
 #ifndef SCD2_CAPTURE_BATCH_H
 #define SCD2_CAPTURE_BATCH_H
 
+#include "access/htup.h"
 #include "access/tupdesc.h"
 #include "access/xlogdefs.h"
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
+
+#include "capture/rows.h"
 
 /* The metadata columns at the front of each feed (API.md, "Change feed"). */
 #define SCD2_META_CHANGE_TYPE		0
@@ -43,7 +45,7 @@ typedef struct Scd2Feed
 	bool	   *isnull;
 
 	/* In the batch at hand. */
-	Tuplestorestate *rows;		/* NULL: none */
+	Scd2Rows   *rows;			/* NULL: none */
 	int64		first_version;	/* of these rows */
 	int64		last_version;
 	char	   *misfit;			/* why the source as it is now does not fit the feed; NULL: it does */
@@ -99,6 +101,7 @@ extern void scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, Ti
 extern void scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn);
 extern TimestampTz scd2_batch_tick(Scd2Batch *batch);
 extern void scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type);
+extern void scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, HeapTuple image);
 extern void scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control);
 extern void scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why);
 

@@ -207,6 +207,12 @@ feed_of(Relation relation)
 	return feed;
 }
 
+static bool
+stored_alike(Form_pg_attribute a, Form_pg_attribute b)
+{
+	return a->attlen == b->attlen && a->attbyval == b->attbyval && a->attalign == b->attalign;
+}
+
 static void
 map_columns(Scd2Source *source, Relation relation)
 {
@@ -230,9 +236,15 @@ map_columns(Scd2Source *source, Relation relation)
 		if (!att->attisdropped && att->attlen == -1)
 			source->varlena[source->nvarlena++] = i;
 	}
+	source->as_is = feed->layout->natts == desc->natts + SCD2_META_COLUMNS;
 	for (int i = 0; i < feed->layout->natts; i++)
+	{
 		source->attribute[i] = i < SCD2_META_COLUMNS ? -1 :
 			scd2_layout_find(desc, NameStr(TupleDescAttr(feed->layout, i)->attname));
+		source->as_is &= i < SCD2_META_COLUMNS ||
+			(source->attribute[i] == i - SCD2_META_COLUMNS &&
+			 stored_alike(TupleDescAttr(feed->layout, i), TupleDescAttr(desc, i - SCD2_META_COLUMNS)));
+	}
 }
 
 static void

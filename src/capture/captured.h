@@ -14,6 +14,7 @@ typedef struct Scd2Source
 	bool		valid;			/* false: look again (relcache invalidation) */
 	Scd2Feed   *feed;			/* NULL: not captured */
 	bool		identity_full;
+	bool		as_is;			/* the feed's columns are the metadata and then exactly the relation's */
 	int			natts;			/* of the relation, as mapped */
 	int			ncolumns;		/* of the feed's layout, as mapped */
 	int			nvarlena;

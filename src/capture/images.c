@@ -18,6 +18,14 @@
 #include "compat.h"
 #include "capture/images.h"
 
+/* Whether an image can go into the feed as it stands. */
+bool
+scd2_image_is_row(const Scd2Source *source, HeapTuple tuple)
+{
+	return source->as_is && !HeapTupleHasExternal(tuple) &&
+		HeapTupleHeaderGetNatts(tuple->t_data) == source->natts;
+}
+
 /* Takes the old image apart. */
 void
 scd2_image_old(Scd2Source *source, TupleDesc desc, HeapTuple tuple)

@@ -8,6 +8,7 @@
 #include "access/htup.h"
 #include "capture/captured.h"
 
+extern bool scd2_image_is_row(const Scd2Source *source, HeapTuple tuple);
 extern void scd2_image_old(Scd2Source *source, TupleDesc desc, HeapTuple tuple);
 extern bool scd2_image_new(Scd2Source *source, TupleDesc desc, HeapTuple tuple, bool has_old);
 extern void scd2_image_to_row(Scd2Source *source, bool old);

@@ -133,21 +133,35 @@ fail_without_image(Scd2Feed *feed, Relation relation)
 }
 
 static void
-add_new_image(Scd2Source *source, Relation relation, HeapTuple tuple, bool has_old, Scd2ChangeType type)
+add_old_image(Scd2Source *source, Relation relation, HeapTuple old, Scd2ChangeType type)
 {
-	if (!scd2_image_new(source, RelationGetDescr(relation), tuple, has_old))
+	if (scd2_image_is_row(source, old))
+	{
+		scd2_batch_add_image(batch, source->feed, type, old);
+		return;
+	}
+	scd2_image_old(source, RelationGetDescr(relation), old);
+	scd2_image_to_row(source, true);
+	scd2_batch_add_row(batch, source->feed, type);
+}
+
+/* "old" can be NULL. */
+static void
+add_new_image(Scd2Source *source, Relation relation, HeapTuple new, HeapTuple old, Scd2ChangeType type)
+{
+	if (scd2_image_is_row(source, new))
+	{
+		scd2_batch_add_image(batch, source->feed, type, new);
+		return;
+	}
+	if (old)
+		scd2_image_old(source, RelationGetDescr(relation), old);
+	if (!scd2_image_new(source, RelationGetDescr(relation), new, old != NULL))
 	{
 		fail_without_image(source->feed, relation);
 		return;
 	}
 	scd2_image_to_row(source, false);
-	scd2_batch_add_row(batch, source->feed, type);
-}
-
-static void
-add_old_image(Scd2Source *source, Scd2ChangeType type)
-{
-	scd2_image_to_row(source, true);
 	scd2_batch_add_row(batch, source->feed, type);
 }
 
@@ -158,26 +172,22 @@ capture_change(Scd2Source *source, Relation relation, ReorderBufferChange *chang
 	HeapTuple	old = scd2_change_oldtuple(change);
 	HeapTuple	new = scd2_change_newtuple(change);
 
-	if (change->action != REORDER_BUFFER_CHANGE_INSERT)
+	if (change->action != REORDER_BUFFER_CHANGE_INSERT && (old == NULL || !source->identity_full))
 	{
-		if (old == NULL || !source->identity_full)
-		{
-			fail_without_image(source->feed, relation);
-			return;
-		}
-		scd2_image_old(source, RelationGetDescr(relation), old);
+		fail_without_image(source->feed, relation);
+		return;
 	}
 	switch (change->action)
 	{
 		case REORDER_BUFFER_CHANGE_INSERT:
-			add_new_image(source, relation, new, false, SCD2_INSERT);
+			add_new_image(source, relation, new, NULL, SCD2_INSERT);
 			break;
 		case REORDER_BUFFER_CHANGE_UPDATE:
-			add_old_image(source, SCD2_UPDATE_PREIMAGE);
-			add_new_image(source, relation, new, true, SCD2_UPDATE_POSTIMAGE);
+			add_old_image(source, relation, old, SCD2_UPDATE_PREIMAGE);
+			add_new_image(source, relation, new, old, SCD2_UPDATE_POSTIMAGE);
 			break;
 		case REORDER_BUFFER_CHANGE_DELETE:
-			add_old_image(source, SCD2_DELETE);
+			add_old_image(source, relation, old, SCD2_DELETE);
 			break;
 		default:
 			elog(ERROR, "unexpected change %d", (int) change->action);

@@ -49,7 +49,6 @@
 #include "names.h"
 
 #define ROWS_AT_ONCE	1000
-#define BYTES_AT_ONCE	(256 * 1024)
 #define WRITE_OPTIONS	(TABLE_INSERT_SKIP_FSM | TABLE_INSERT_NO_LOGICAL)
 
 /* One feed being written. */
@@ -63,13 +62,36 @@ typedef struct Writer
 	ResultRelInfo *rri;
 	bool		only_brin;
 	struct BulkInsertStateData *bistate;
-	MemoryContext rows_cxt;		/* of the rows gathered, reset with each flush */
-	TupleTableSlot *source;		/* a row of the batch */
+	bool		checks;			/* there are constraints besides those of the metadata, which hold */
+	MemoryContext rows_cxt;		/* of the rows gathered if they had to be formed anew, reset with each flush */
+	HeapTupleData rows[ROWS_AT_ONCE];
 	TupleTableSlot *slots[ROWS_AT_ONCE];
 	int			nslots;
 	int			made;
-	Size		bytes;
 } Writer;
+
+/*
+ * Slots for rows in the batch's memory, which outlives the insert. The server copies each row into a slot of TTSOpsHeapTuple before inserting it, so
+ * these do not materialize.
+ */
+static TupleTableSlotOps row_slot_ops;
+
+static void
+keep_as_is(TupleTableSlot *slot)
+{
+}
+
+/* ExecStoreHeapTuple() takes slots with the server's own operations only. */
+static void
+store_row(HeapTuple row, TupleTableSlot *slot)
+{
+	HeapTupleTableSlot *heap_slot = (HeapTupleTableSlot *) slot;
+
+	ExecClearTuple(slot);
+	heap_slot->tuple = row;
+	heap_slot->off = 0;
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+}
 
 /* The leaf that takes new versions: the last one of a partitioned feed. */
 static Oid
@@ -176,7 +198,9 @@ map_leaf(Writer *w)
 							format_type_be(TupleDescAttr(layout, at)->atttypid))));
 		w->column[i] = at;
 		w->as_is &= at == i;
+		w->checks |= i >= SCD2_META_COLUMNS && att->attnotnull;
 	}
+	w->checks |= desc->constr != NULL && desc->constr->num_check > 0;
 }
 
 /* Finds out what has to be done for each row besides storing it. */
@@ -205,7 +229,8 @@ begin_write(Scd2Feed *feed, Relation rel)
 	open_indexes(w);
 	w->bistate = GetBulkInsertState();
 	w->rows_cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 rows", ALLOCSET_DEFAULT_SIZES);
-	w->source = MakeSingleTupleTableSlot(feed->layout, &TTSOpsMinimalTuple);
+	row_slot_ops = TTSOpsHeapTuple;
+	row_slot_ops.materialize = keep_as_is;
 	return w;
 }
 
@@ -270,68 +295,84 @@ flush_rows(Writer *w)
 		ExecClearTuple(w->slots[i]);
 	MemoryContextReset(w->rows_cxt);
 	w->nslots = 0;
-	w->bytes = 0;
 }
 
-/* The row at hand as a tuple of the leaf, in rows_cxt. */
+/* A row of the batch as a tuple of the leaf, in rows_cxt. */
 static HeapTuple
-form_row(Writer *w)
+form_row(Writer *w, HeapTuple row)
 {
 	TupleDesc	desc = RelationGetDescr(w->leaf);
-	Datum	   *values;
-	bool	   *isnull;
+	TupleDesc	layout = w->feed->layout;
+	MemoryContext old = MemoryContextSwitchTo(w->rows_cxt);
+	Datum	   *from = palloc(layout->natts * sizeof(Datum));
+	bool	   *from_isnull = palloc(layout->natts * sizeof(bool));
+	Datum	   *values = palloc(desc->natts * sizeof(Datum));
+	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+	HeapTuple	formed;
 
-	if (w->as_is)
-		return ExecCopySlotHeapTuple(w->source);
-	slot_getallattrs(w->source);
-	values = palloc(desc->natts * sizeof(Datum));
-	isnull = palloc(desc->natts * sizeof(bool));
+	heap_deform_tuple(row, layout, from, from_isnull);
 	for (int i = 0; i < desc->natts; i++)
 	{
 		int			at = w->column[i];
 
-		isnull[i] = at < 0 || w->source->tts_isnull[at];
-		values[i] = isnull[i] ? (Datum) 0 : w->source->tts_values[at];
+		isnull[i] = at < 0 || from_isnull[at];
+		values[i] = isnull[i] ? (Datum) 0 : from[at];
 	}
-	return heap_form_tuple(desc, values, isnull);
+	formed = heap_form_tuple(desc, values, isnull);
+	MemoryContextSwitchTo(old);
+	return formed;
+}
+
+/* Gathers a row, which lives until the next flush. */
+static void
+add_row(Writer *w, HeapTuple row)
+{
+	TupleTableSlot *slot;
+
+	if (w->nslots == w->made)
+		w->slots[w->made++] = MakeSingleTupleTableSlot(RelationGetDescr(w->leaf), &row_slot_ops);
+	slot = w->slots[w->nslots];
+	w->rows[w->nslots] = w->as_is ? *row : *form_row(w, row);
+	store_row(&w->rows[w->nslots], slot);
+	slot->tts_tableOid = RelationGetRelid(w->leaf);
+	if (w->checks)
+		ExecConstraints(w->rri, slot, w->estate);
+	if (++w->nslots == ROWS_AT_ONCE)
+		flush_rows(w);
 }
 
 static int64
-row_version(Writer *w)
+row_version(Writer *w, HeapTuple row)
 {
 	bool		isnull;
 
-	return DatumGetInt64(slot_getattr(w->source, SCD2_META_COMMIT_VERSION + 1, &isnull));
+	return DatumGetInt64(heap_getattr(row, SCD2_META_COMMIT_VERSION + 1, w->feed->layout, &isnull));
 }
 
+/* Rows are inserted from where the batch has them: a chunk's before the next is read. Of a version that the feed lacks in part, it gets nothing. */
 static void
-add_row(Writer *w)
+write_rows(Writer *w)
 {
-	TupleTableSlot *slot;
-	MemoryContext old;
-	HeapTuple	tup;
+	Scd2Feed   *feed = w->feed;
+	HeapTupleData row;
 
-	if (w->nslots == w->made)
-		w->slots[w->made++] = MakeSingleTupleTableSlot(RelationGetDescr(w->leaf), &TTSOpsHeapTuple);
-	slot = w->slots[w->nslots];
-	old = MemoryContextSwitchTo(w->rows_cxt);
-	tup = form_row(w);
-	MemoryContextSwitchTo(old);
-	ExecStoreHeapTuple(tup, slot, false);
-	slot->tts_tableOid = RelationGetRelid(w->leaf);
-	if (w->leaf->rd_att->constr)
-		ExecConstraints(w->rri, slot, w->estate);
-	w->nslots++;
-	w->bytes += tup->t_len;
-	if (w->nslots == ROWS_AT_ONCE || w->bytes > BYTES_AT_ONCE)
+	scd2_rows_rewind(feed->rows);
+	while (scd2_rows_next_chunk(feed->rows))
+	{
+		while (scd2_rows_next(feed->rows, &row))
+		{
+			if (feed->failure && row_version(w, &row) >= feed->failed_version)
+				break;
+			add_row(w, &row);
+		}
 		flush_rows(w);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 static void
 end_write(Writer *w)
 {
-	flush_rows(w);
-	ExecDropSingleTupleTableSlot(w->source);
 	for (int i = 0; i < w->made; i++)
 		ExecDropSingleTupleTableSlot(w->slots[i]);
 	FreeBulkInsertState(w->bistate);
@@ -355,17 +396,7 @@ scd2_feed_write(Scd2Feed *feed)
 
 	scd2_become(rel->rd_rel->relowner, &self);
 	w = begin_write(feed, rel);
-	tuplestore_rescan(feed->rows);
-	while (tuplestore_gettupleslot(feed->rows, true, false, w->source))
-	{
-		/* Of a version that the feed lacks in part, it gets nothing. */
-		if (feed->failure && row_version(w) >= feed->failed_version)
-			break;
-		add_row(w);
-		/* A spilled store returns the row in the current context. */
-		ExecClearTuple(w->source);
-		CHECK_FOR_INTERRUPTS();
-	}
+	write_rows(w);
 	end_write(w);
 	scd2_become_self_again(&self);
 	table_close(rel, NoLock);
