@@ -61,6 +61,16 @@ SELECT _change_type, _row FROM scd2.table_changes('users');
 SELECT retention, state FROM scd2.feeds WHERE source = 'users'::regclass;
 SELECT scd2.alter_change_feed('users', except_column_list => '{nix}');
 
+-- also of changes that the worker meets together with the enabling, and when the excepted column is called like a metadata column
+BEGIN;
+CREATE TABLE early (id integer PRIMARY KEY, secret text, _xid text);
+SELECT scd2.enable_change_feed('early', except_column_list => '{secret,_xid}');
+INSERT INTO early VALUES (1, 'secret', 'x');
+COMMIT;
+UPDATE early SET secret = 'secret2';
+SELECT scd2.sync() AS v \gset
+SELECT _change_type, _row FROM scd2.table_changes('early');
+
 -- disabling keeps the feed, which is used again if it fits; what happens in between is in neither part
 SELECT scd2.disable_change_feed('a');
 INSERT INTO a VALUES (4, 'unseen', 'x');

@@ -27,6 +27,7 @@
 #include "capture/captured.h"
 #include "capture/images.h"
 #include "capture/plugin.h"
+#include "feed/layout.h"
 
 extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
 
@@ -117,7 +118,8 @@ read_control(Relation relation, HeapTuple tuple)
 
 	/* From its place on, in this transaction too. */
 	if (strcmp(control.kind, "enable feed") == 0)
-		(void) scd2_captured_add(control.feed_id, control.source_relid, control.feed_relid);
+		scd2_layout_exclude(scd2_captured_add(control.feed_id, control.source_relid, control.feed_relid),
+							control.detail);
 	else if (strcmp(control.kind, "disable feed") == 0)
 		scd2_captured_remove(control.feed_id);
 	else if (strcmp(control.kind, "gap") == 0 && scd2_captured_by_id(control.feed_id) != NULL)

@@ -95,9 +95,6 @@ enable_feed(Scd2Control *control)
 	execute("INSERT INTO scd2_internal.feed_state"
 			" (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at, earliest_version)"
 			" VALUES ($1, $2, $3, 'running', $4, $5, $4)", 5, types, values, NULL);
-	/* Until now its definition could not be read. */
-	if (scd2_captured_by_id(control->feed_id) != NULL)
-		scd2_layout_read_exclusions(scd2_captured_by_id(control->feed_id));
 }
 
 static void

@@ -13,6 +13,7 @@
 #include "executor/spi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -105,6 +106,16 @@ exclude(Scd2Feed *feed, Datum names)
 	for (int i = 0; i < n; i++)
 		feed->excluded = lappend(feed->excluded, TextDatumGetCString(elems[i]));
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Which columns stay out, from the control record that enables the feed: its first changes may be decoded before its definition can be read. "names" is an array literal, or NULL.
+ */
+void
+scd2_layout_exclude(Scd2Feed *feed, const char *names)
+{
+	if (names != NULL)
+		exclude(feed, OidInputFunctionCall(F_ARRAY_IN, pstrdup(names), TEXTOID, -1));
 }
 
 /* Learns from the feed's definition which columns stay out. In a transaction with a snapshot, never while decoding. */

@@ -8,6 +8,7 @@
 #include "capture/batch.h"
 
 extern void scd2_layout_load(Scd2Feed *feed);
+extern void scd2_layout_exclude(Scd2Feed *feed, const char *names);
 extern void scd2_layout_read_exclusions(Scd2Feed *feed);
 extern bool scd2_layout_excludes(Scd2Feed *feed, const char *name);
 extern void scd2_layout_follow(Scd2Feed *feed, TupleDesc source);

@@ -33,7 +33,7 @@ CREATE TABLE scd2_internal.control (
     flow_id      integer,
     source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too)
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
-    detail       text                                   -- gap: why
+    detail       text                                   -- gap: why; enable feed: the columns that stay out, an array
 );
 
 -- A feed, as its owner defined it.

@@ -269,7 +269,8 @@ BEGIN
     WHERE s.oid = source AND f.oid = feed
     RETURNING feed_id INTO id;
     PERFORM scd2_internal.set_full_identity(id, l) FROM scd2_internal.leaves(source) l;
-    INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid) VALUES ('enable feed', id, source, feed);
+    INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid, detail)
+    VALUES ('enable feed', id, source, feed, CASE WHEN except_column_list <> '{}' THEN except_column_list::text END);
 END $$;
 COMMENT ON FUNCTION scd2_internal.register_feed(oid, oid, interval, name[]) IS
     'Writes a feed''s definition, sets the replica identities and leaves the control record from which on changes are captured.';
