@@ -54,6 +54,7 @@ typedef struct EventReceiver
 	Datum	   *key;			/* in the key's memory */
 	Scd2Row		row;
 	bool		has_row;
+	bool		row_is_next;	/* the timeline has not asked for it yet */
 	int			next_truncate;
 
 	/* Its version in work. */
@@ -86,10 +87,12 @@ change_type(Datum value)
 }
 
 static void
-event(EventReceiver *r, Scd2EventKind kind, Scd2Image *image)
+add_event(EventReceiver *r, Scd2EventKind kind, Scd2Image *image)
 {
+	Scd2Event	event = {.sequence = TimestampTzGetDatum(r->place.timestamp), .kind = kind, .image = image};
+
 	r->work->events++;
-	scd2_timeline_event(&r->timeline, TimestampTzGetDatum(r->place.timestamp), kind, image);
+	scd2_timeline_event(&r->timeline, &event);
 }
 
 /* The version is complete for this key: its net effect. */
@@ -100,9 +103,9 @@ finish_version(EventReceiver *r)
 		return;
 	r->in_version = false;
 	if (r->nlive > 0)
-		event(r, SCD2_UPSERT, r->live[--r->nlive]);
+		add_event(r, SCD2_UPSERT, r->live[--r->nlive]);
 	else if (r->taken)
-		event(r, SCD2_CLOSE, NULL);
+		add_event(r, SCD2_CLOSE, NULL);
 	while (r->nlive > 0)
 		scd2_image_drop(r->live[--r->nlive]);
 	r->taken = false;
@@ -210,11 +213,30 @@ begin_key(EventReceiver *r, const Datum *columns)
 	if (r->undo)
 		return;
 	scd2_timeline_begin(&r->timeline);
+	r->row_is_next = false;
 	if (!r->has_row)
 		return;
 	if (r->ntruncates > 0 && r->row.open)
 		scd2_work_touch(r->work, &r->row);
-	scd2_timeline_row(&r->timeline, &r->row);
+	r->row_is_next = true;
+}
+
+/* Events of a feed come in order: the last row of the key is all that the timeline has to see. */
+static Scd2Row *
+give_row(void *arg)
+{
+	EventReceiver *r = arg;
+
+	if (!r->row_is_next)
+		return NULL;
+	r->row_is_next = false;
+	return &r->row;
+}
+
+static void
+take_change(void *arg, const Scd2Change *change)
+{
+	scd2_work_emit(((EventReceiver *) arg)->work, change);
 }
 
 static bool
@@ -403,8 +425,9 @@ scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *ar
 	r.timeline.shape = &flow->shape;
 	r.timeline.scd_type = flow->scd_type;
 	r.timeline.compare = flow->sequence_compare;
-	r.timeline.emit = scd2_work_emit;
-	r.timeline.arg = work;
+	r.timeline.use.arg = &r;
+	r.timeline.use.next_row = give_row;
+	r.timeline.use.change = take_change;
 	if (which == SCD2_READ_TAIL)
 		(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	plan = scd2_flow_plan(flow, which);

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "fmgr.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
@@ -80,4 +81,92 @@ scd2_image_equal_tracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2I
 			!column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
 			return false;
 	return true;
+}
+
+bool
+scd2_image_equal_untracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b)
+{
+	for (int i = 0; i < shape->ncolumns; i++)
+		if (!shape->tracked[i] &&
+			!column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
+			return false;
+	return true;
+}
+
+/*
+ * The tracked columns of one image and the others of another, in the current memory context. Borrows the values: it lives no longer than both.
+ */
+Scd2Image *
+scd2_image_combine(const Scd2Shape *shape, const Scd2Image *tracked, const Scd2Image *untracked)
+{
+	int			n = shape->ncolumns;
+	Scd2Image  *image = palloc(sizeof(Scd2Image));
+
+	image->values = palloc(n * sizeof(Datum));
+	image->isnull = palloc(n * sizeof(bool));
+	image->borrowed = true;
+	for (int i = 0; i < n; i++)
+	{
+		const Scd2Image *from = shape->tracked[i] ? tracked : untracked;
+
+		image->values[i] = from->values[i];
+		image->isnull[i] = from->isnull[i];
+	}
+	return image;
+}
+
+/* By bytes, as record_image_ops orders. */
+int
+scd2_datum_image_compare(Datum a, Datum b, bool typbyval, int16 typlen)
+{
+	const char *abytes;
+	const char *bbytes;
+	Size		alen;
+	Size		blen;
+	int			order;
+
+	if (typbyval)
+		return a == b ? 0 : a < b ? -1 : 1;
+	if (typlen == -1)
+	{
+		struct varlena *avalue = PG_DETOAST_DATUM_PACKED(a);
+		struct varlena *bvalue = PG_DETOAST_DATUM_PACKED(b);
+
+		abytes = VARDATA_ANY(avalue);
+		bbytes = VARDATA_ANY(bvalue);
+		alen = VARSIZE_ANY_EXHDR(avalue);
+		blen = VARSIZE_ANY_EXHDR(bvalue);
+	}
+	else
+	{
+		abytes = DatumGetPointer(a);
+		bbytes = DatumGetPointer(b);
+		alen = datumGetSize(a, false, typlen);
+		blen = datumGetSize(b, false, typlen);
+	}
+	order = memcmp(abytes, bbytes, Min(alen, blen));
+	return order != 0 ? order : alen < blen ? -1 : alen > blen;
+}
+
+/*
+ * The order of record_image_ops over all columns: it decides between events that nothing else tells apart. NULL is greatest.
+ */
+int
+scd2_image_compare(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b)
+{
+	for (int i = 0; i < shape->ncolumns; i++)
+	{
+		int			order;
+
+		if (a->isnull[i] || b->isnull[i])
+		{
+			if (a->isnull[i] != b->isnull[i])
+				return a->isnull[i] ? 1 : -1;
+			continue;
+		}
+		order = scd2_datum_image_compare(a->values[i], b->values[i], shape->typbyval[i], shape->typlen[i]);
+		if (order != 0)
+			return order;
+	}
+	return 0;
 }

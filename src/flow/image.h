@@ -29,4 +29,9 @@ extern void scd2_image_drop(Scd2Image *image);
 extern bool scd2_image_equal(const Scd2Shape *shape, const Scd2Image *a, const Datum *values, const bool *isnull);
 extern bool scd2_image_equal_tracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b);
 
+extern bool scd2_image_equal_untracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b);
+extern Scd2Image *scd2_image_combine(const Scd2Shape *shape, const Scd2Image *tracked, const Scd2Image *untracked);
+extern int	scd2_image_compare(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b);
+extern int	scd2_datum_image_compare(Datum a, Datum b, bool typbyval, int16 typlen);
+
 #endif							/* SCD2_FLOW_IMAGE_H */

@@ -2,19 +2,34 @@
  * timeline.c
  *		From events and existing rows of one key to the fewest row changes.
  *
- * The caller gives the existing rows that can be concerned and the new events, merged by sequence (a row at its start; at equal sequence rows before
- * events, events in their tie order). Rows are events again: an upsert at the start, a close at the end. Of the events at one sequence the last counts, but a
- * close yields to any other. The events that count form runs: a longest block of upserts equal in all tracked columns is one row of the target. Each finished run is
- * compared with the existing row that has its start, and what differs is emitted; existing rows whose start begins no run are deleted.
+ * The result is a function of the set of events (SEMANTICS.md gives the definition; this is how it is kept up). Per key:
  *
- * All is streamed: what is held is one event (another at its sequence may follow), one run and the pending end of a row, so a hot key with
- * thousands of versions needs no more memory than one with two.
+ *   old events, read from rows and memory ─┐
+ *   truncates and complete snapshots ──────┼─ merged by sequence ─ the one that counts ─ runs ─ compared with the rows ─ changes
+ *   new events, given in ascending order ──┘                       at each sequence              and the memory
  *
- * Type 1 is the same with one run without bounds: what counts last is the row.
+ * Old events. A row [start, end) is an upsert at its start, with the upserts hidden in its run, which are remembered, and a delete at its end, unless another row begins there or a close is
+ * remembered. What is remembered besides: deletes and closes that end no row. A hidden upsert is remembered with the untracked values of the event before it, so that
+ * the values of the last event of a run are those of the row, and no value is kept twice.
+ *
+ * Marks are events of every key that are remembered once per target. A truncate is a delete. A complete snapshot says that the key was at its sequence as it was just before: while nothing is
+ * changed before it, this adds nothing; when a late event comes in before it, it becomes an event of the key.
+ *
+ * Runs. Of the events at one sequence the greatest counts. A longest block of upserts that are equal in all tracked columns is one row: start of its first, values of its last event, end at the
+ * next event of whatever kind. Each finished run is compared with the existing row that has its start; an existing row whose start begins no run is deleted.
+ *
+ * Only the neighbourhood of the new events is read: the rows and memory given begin with the last below the first new event, and reading stops with the first old event
+ * above the last one: from there on everything is as it was. All is streamed, so a hot key with a hundred thousand versions needs no more memory than one with two.
+ *
+ * Type 1 is the same without intervals: the event that counts last is the row; of each key its sequence and kind is remembered.
+ *
+ * A flow whose events arrive in order by construction remembers nothing and is given the last row alone.
  *
  * Nothing here knows relations, SPI or transactions.
  */
 #include "postgres.h"
+
+#include "utils/datum.h"
 
 #include "flow/timeline.h"
 
@@ -24,13 +39,89 @@ compare(Scd2Timeline *t, Datum a, Datum b)
 	return DatumGetInt32(FunctionCall2Coll(&t->compare, t->collation, a, b));
 }
 
+/*
+ * Which of two events at one sequence counts? (> 0: a.) Closes yield; then by place, an event without one before all with; then a delete beats an upsert; then by row image.
+ */
+static int
+compare_at_sequence(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
+{
+	int			order;
+
+	if (a->kind == SCD2_CLOSE || b->kind == SCD2_CLOSE)
+		return (a->kind != SCD2_CLOSE) - (b->kind != SCD2_CLOSE);
+	if (a->place.version != b->place.version)
+		return a->place.version > b->place.version ? 1 : -1;
+	if (a->place.ordinal != b->place.ordinal)
+		return a->place.ordinal > b->place.ordinal ? 1 : -1;
+	if (a->kind != b->kind)
+		return (int) a->kind - (int) b->kind;
+	if (a->kind != SCD2_UPSERT)
+		return 0;
+	order = scd2_image_compare(t->shape, a->image, b->image);
+	return order != 0 ? order :
+		scd2_datum_image_compare(a->sequence, b->sequence, t->sequence_typbyval, t->sequence_typlen);
+}
+
+static bool
+same_event(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
+{
+	return a->kind == b->kind &&
+		(a->kind != SCD2_UPSERT ||
+		 scd2_image_equal(t->shape, a->image, b->image->values, b->image->isnull));
+}
+
 void
 scd2_timeline_begin(Scd2Timeline *t)
 {
-	t->has_event = t->in_run = t->has_end = false;
-	t->image = t->run_image = NULL;
-	t->row = t->run_row = NULL;
+	t->started = t->has_new = t->in_run = t->old_done = t->rows_done = t->memory_done = false;
+	t->n_new = 0;
+	t->next_row = NULL;
+	t->next_memory = NULL;
+	t->inside = t->old_cover = t->run_row = NULL;
+	t->old.valid = false;
+	t->old_image = t->run_image = NULL;
+	t->next_mark = -1;
 }
+
+/* ---- marks ---- */
+
+/* The first mark that is not below a sequence. */
+static int
+first_mark(Scd2Timeline *t, Datum from)
+{
+	int			low = 0;
+	int			high = t->nmarks;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (compare(t, t->marks[middle].sequence, from) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Do the marks at a sequence say no more than a close? Then a delete there has to be remembered. */
+static bool
+only_closed(Scd2Timeline *t, Datum sequence)
+{
+	bool		closed = false;
+
+	if (t->nmarks == 0)
+		return false;
+	for (int i = first_mark(t, sequence); i < t->nmarks && compare(t, t->marks[i].sequence, sequence) == 0; i++)
+	{
+		if (t->marks[i].snapshot || t->marks[i].kind != SCD2_CLOSE)
+			return false;
+		closed = true;
+	}
+	return closed;
+}
+
+/* ---- changes ---- */
 
 static void
 emit(Scd2Timeline *t, Scd2ChangeKind kind, const Scd2Row *row, Datum end, bool open)
@@ -44,7 +135,7 @@ emit(Scd2Timeline *t, Scd2ChangeKind kind, const Scd2Row *row, Datum end, bool o
 		.image = t->run_image
 	};
 
-	t->emit(t->arg, &change);
+	t->use.change(t->use.arg, &change);
 }
 
 /* The usual close leaves the row's own image in place: nothing to compare. */
@@ -74,125 +165,354 @@ finish_run(Scd2Timeline *t, Datum end, bool open)
 	t->run_row = NULL;
 }
 
+/* What is to be remembered of an event, against what is. */
 static void
-begin_run(Scd2Timeline *t)
+remember(Scd2Timeline *t, const Scd2Memory *was, const Scd2Memory *now)
 {
-	t->in_run = true;
-	t->run_start = t->sequence;
-	t->run_image = t->image;
-	t->run_row = t->row;
+	if (was == NULL && now == NULL)
+		return;
+	if (was != NULL && now != NULL && was->kind == now->kind &&
+		was->place.version == now->place.version && was->place.ordinal == now->place.ordinal &&
+		(now->kind != SCD2_REMEMBER_HIDDEN || scd2_image_equal_untracked(t->shape, was->before, now->before)))
+		return;
+	t->use.remember(t->use.arg, was, now);
 }
 
-/* The pending event counts: no other has its sequence. */
+/*
+ * The next event that counts, "old" if it was there, or NULL: that is what may have to be forgotten. "implied": a mark says the same, so it need not be remembered.
+ */
 static void
-settle(Scd2Timeline *t)
+settle(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old, bool implied)
 {
-	if (!t->has_event)
-		return;
-	t->has_event = false;
-	if (t->kind == SCD2_UPSERT && t->in_run &&
-		scd2_image_equal_tracked(t->shape, t->run_image, t->image))
+	Scd2Memory	now = {.sequence = event->sequence, .place = event->place};
+	bool		remembered = false;
+	const Scd2Row *starts = old ? old->starts : NULL;
+
+	if (event->kind == SCD2_UPSERT && t->in_run &&
+		scd2_image_equal_tracked(t->shape, t->run_image, event->image))
 	{
+		now.kind = SCD2_REMEMBER_HIDDEN;
+		now.before = t->run_image;
+		remembered = !implied || !scd2_image_equal(t->shape, t->run_image, event->image->values, event->image->isnull);
+		if (t->remembers)
+			remember(t, old ? old->memory : NULL, remembered ? &now : NULL);
 		scd2_image_drop(t->run_image);
-		t->run_image = t->image;
+		t->run_image = event->image;
 	}
 	else
 	{
+		bool		ends_row = t->in_run;
+
 		if (t->in_run)
-			finish_run(t, t->sequence, false);
-		if (t->kind == SCD2_UPSERT)
+			finish_run(t, event->sequence, false);
+		if (event->kind == SCD2_UPSERT)
 		{
-			begin_run(t);
-			return;
+			t->in_run = true;
+			t->run_start = event->sequence;
+			t->run_image = event->image;
+			t->run_row = starts;
+			starts = NULL;
+			now.kind = SCD2_REMEMBER_START;
+			remembered = t->remembers_places && event->place.version != 0;
+		}
+		else
+		{
+			now.kind = event->kind == SCD2_CLOSE ? SCD2_REMEMBER_CLOSE : SCD2_REMEMBER_DELETE;
+			remembered = !implied &&
+				(event->kind == SCD2_CLOSE || !ends_row || only_closed(t, event->sequence) ||
+				 (t->remembers_places && event->place.version != 0));
+		}
+		if (t->remembers)
+			remember(t, old ? old->memory : NULL, remembered ? &now : NULL);
+	}
+	if (starts != NULL)
+		emit(t, SCD2_ROW_DELETE, starts, (Datum) 0, true);
+}
+
+/* ---- what is there ---- */
+
+static Scd2Row *
+peek_row(Scd2Timeline *t)
+{
+	if (t->next_row == NULL && !t->rows_done)
+	{
+		t->next_row = t->use.next_row(t->use.arg);
+		t->rows_done = t->next_row == NULL;
+	}
+	return t->next_row;
+}
+
+static Scd2Memory *
+peek_memory(Scd2Timeline *t)
+{
+	if (t->next_memory == NULL && !t->memory_done)
+	{
+		if (t->use.next_memory != NULL)
+			t->next_memory = t->use.next_memory(t->use.arg);
+		t->memory_done = t->next_memory == NULL;
+	}
+	return t->next_memory;
+}
+
+static Scd2Memory *
+take_memory_at(Scd2Timeline *t, Datum sequence)
+{
+	Scd2Memory *memory = peek_memory(t);
+
+	if (memory == NULL || compare(t, memory->sequence, sequence) != 0)
+		return NULL;
+	t->next_memory = NULL;
+	return memory;
+}
+
+static bool
+is_upsert(const Scd2Memory *memory)
+{
+	return memory->kind == SCD2_REMEMBER_HIDDEN || memory->kind == SCD2_REMEMBER_START;
+}
+
+static bool
+is_inside(Scd2Timeline *t, const Scd2Row *row, const Scd2Memory *memory)
+{
+	return memory != NULL && (row->open || compare(t, memory->sequence, row->end) < 0);
+}
+
+/* An upsert of the row: its values are the row's, the untracked ones those that the next hidden event remembers. */
+static void
+read_upsert(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
+{
+	Scd2Memory *next = peek_memory(t);
+
+	t->old.valid = true;
+	t->old.event.sequence = sequence;
+	t->old.event.kind = SCD2_UPSERT;
+	t->old.event.image = is_inside(t, row, next) && next->before != NULL ?
+		scd2_image_combine(t->shape, row->image, next->before) : row->image;
+	t->old.cover = row;
+	t->old.memory = memory;
+}
+
+/* A delete or close; at the end of a row nothing may be remembered of it. */
+static void
+read_end(Scd2Timeline *t, Datum sequence, const Scd2Memory *memory)
+{
+	bool		close = memory != NULL ? memory->kind == SCD2_REMEMBER_CLOSE : only_closed(t, sequence);
+
+	t->old.valid = true;
+	t->old.event.sequence = sequence;
+	t->old.event.kind = close ? SCD2_CLOSE : SCD2_DELETE;
+	t->old.memory = memory;
+}
+
+/* Inside a row: the next hidden upsert, or its end. False: the row ends where the next begins, or never. */
+static bool
+read_inside(Scd2Timeline *t)
+{
+	const Scd2Row *row = t->inside;
+	Scd2Memory *memory = peek_memory(t);
+	Scd2Row    *next;
+
+	if (is_inside(t, row, memory))
+	{
+		t->next_memory = NULL;
+		read_upsert(t, row, memory->sequence, memory);
+		return true;
+	}
+	t->inside = NULL;
+	if (row->open)
+		return false;
+	next = peek_row(t);
+	if (next != NULL && compare(t, next->start, row->end) == 0)
+		return false;
+	read_end(t, row->end, take_memory_at(t, row->end));
+	return true;
+}
+
+/* The first row given is of no concern if something later, still below all that is new, is remembered. (What is remembered of its end was not given.) */
+static void
+skip_row_before(Scd2Timeline *t)
+{
+	Scd2Row    *row = peek_row(t);
+	Scd2Memory *memory = peek_memory(t);
+
+	if (row != NULL && !row->open && memory != NULL &&
+		compare(t, row->end, memory->sequence) < 0 && compare(t, memory->sequence, t->new.sequence) < 0)
+		t->next_row = NULL;
+	t->started = true;
+}
+
+/* Reads the next old event into t->old, if it is not there yet. False: there is none. */
+static bool
+peek_old(Scd2Timeline *t)
+{
+	Scd2Row    *row;
+	Scd2Memory *memory;
+
+	if (t->old.valid || t->old_done)
+		return t->old.valid;
+	if (!t->started)
+		skip_row_before(t);
+	memset(&t->old, 0, sizeof(t->old));
+	if (t->inside == NULL || !read_inside(t))
+	{
+		row = peek_row(t);
+		memory = peek_memory(t);
+		/* An upsert of a row before the ones given. */
+		while (memory != NULL && row != NULL && is_upsert(memory) && compare(t, memory->sequence, row->start) < 0)
+		{
+			t->next_memory = NULL;
+			memory = peek_memory(t);
+		}
+		if (memory != NULL && (row == NULL || compare(t, memory->sequence, row->start) < 0))
+		{
+			t->next_memory = NULL;
+			read_end(t, memory->sequence, memory);
+		}
+		else if (row != NULL)
+		{
+			t->next_row = NULL;
+			t->inside = row;
+			read_upsert(t, row, row->start, take_memory_at(t, row->start));
+			t->old.starts = row;
 		}
 	}
-	if (t->row != NULL)
-		emit(t, SCD2_ROW_DELETE, t->row, (Datum) 0, true);
+	if (t->old.valid && t->old.memory != NULL)
+		t->old.event.place = t->old.memory->place;
+	t->old_done = !t->old.valid;
+	return t->old.valid;
 }
 
-static void push(Scd2Timeline *t, Datum sequence, Scd2EventKind kind, Scd2Image *image, const Scd2Row *row);
-
-/* The end of an existing row comes before "sequence", or is no event of its own. */
+/* The old event is passed: this is how the key was after it. */
 static void
-pass_row_end(Scd2Timeline *t, Datum sequence)
+pass_old(Scd2Timeline *t)
 {
-	int			order;
-
-	if (!t->has_end)
-		return;
-	order = compare(t, t->end, sequence);
-	if (order > 0)
-		return;
-	t->has_end = false;
-	if (order < 0)
-		push(t, t->end, SCD2_CLOSE, NULL, NULL);
+	t->old_image = t->old.event.kind == SCD2_UPSERT ? t->old.event.image : NULL;
+	t->old_cover = t->old.cover;
+	t->old.valid = false;
 }
 
-static void
-push(Scd2Timeline *t, Datum sequence, Scd2EventKind kind, Scd2Image *image, const Scd2Row *row)
+/* The next mark; NULL: none. At first, the first that is not below "from". */
+static const Scd2Mark *
+peek_mark(Scd2Timeline *t, Datum from)
 {
-	pass_row_end(t, sequence);
-	if (t->has_event && compare(t, t->sequence, sequence) == 0)
-	{
-		if (kind == SCD2_CLOSE)
-			return;
-		scd2_image_drop(t->image);
-		if (row != NULL)
-			t->row = row;
-	}
-	else
-	{
-		settle(t);
-		t->row = row;
-	}
-	t->has_event = true;
-	t->sequence = sequence;
-	t->kind = kind;
-	t->image = image;
+	if (t->next_mark < 0)
+		t->next_mark = first_mark(t, from);
+	return t->next_mark < t->nmarks ? &t->marks[t->next_mark] : NULL;
+}
+
+/* What a mark says of the key; false: nothing. */
+static bool
+implied_event(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *event)
+{
+	memset(event, 0, sizeof(*event));
+	event->sequence = mark->sequence;
+	event->kind = mark->kind;
+	if (!mark->snapshot)
+		return true;
+	if (t->use.in_scope != NULL && !t->use.in_scope(t->use.arg, mark))
+		return false;
+	event->kind = t->old_image != NULL ? SCD2_UPSERT : SCD2_DELETE;
+	event->image = t->old_image;
+	return true;
 }
 
 /*
- * Next existing row of the key. "row" and its image, which must be borrowed, live until scd2_timeline_end().
+ * All that is known at "sequence", which is that of the next old event, the next mark, or the new events: the greatest counts. False: nothing after all (a snapshot that does not speak of the key).
  */
-void
-scd2_timeline_row(Scd2Timeline *t, const Scd2Row *row)
+static bool
+settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 {
-	Assert(row->image->borrowed);
-	if (t->scd_type == 1)
+	Scd2Event	winner;
+	Scd2Event	implied;
+	Scd2OldEvent old = {0};
+	bool		any = false;
+	bool		is_implied = false;
+	const Scd2Mark *mark;
+
+	if (peek_old(t) && compare(t, t->old.event.sequence, sequence) == 0)
 	{
-		t->run_row = row;
-		t->run_image = row->image;
-		return;
+		old = t->old;
+		winner = old.event;
+		any = true;
+		pass_old(t);
 	}
-	push(t, row->start, SCD2_UPSERT, row->image, row);
-	if (!row->open)
+	if (new != NULL)
 	{
-		t->has_end = true;
-		t->end = row->end;
+		if (old.valid && same_event(t, &old.event, new))
+			t->counts.duplicates++;
+		if (!any || compare_at_sequence(t, new, &winner) > 0)
+			winner = *new;
+		any = true;
 	}
+	while ((mark = peek_mark(t, sequence)) != NULL && compare(t, mark->sequence, sequence) == 0)
+	{
+		t->next_mark++;
+		if (!implied_event(t, mark, &implied))
+			continue;
+		is_implied |= !any || compare_at_sequence(t, &implied, &winner) >= 0;
+		if (!any || compare_at_sequence(t, &implied, &winner) > 0)
+			winner = implied;
+		any = true;
+	}
+	if (any)
+		settle(t, &winner, old.valid ? &old : NULL, is_implied);
+	return any;
 }
 
-/*
- * Next event of the key. The image becomes the timeline's.
- */
-void
-scd2_timeline_event(Scd2Timeline *t, Datum sequence, Scd2EventKind kind, Scd2Image *image)
+/* The sequence of the next old event or mark; false: there is neither. */
+static bool
+next_known(Scd2Timeline *t, Datum from, Datum *sequence)
 {
-	if (t->scd_type == 1)
+	const Scd2Mark *mark = peek_mark(t, from);
+
+	if (peek_old(t))
 	{
-		scd2_image_drop(t->run_image);
-		t->run_image = image;	/* NULL: the key is gone */
-		return;
+		*sequence = t->old.event.sequence;
+		if (mark != NULL && compare(t, mark->sequence, *sequence) < 0)
+			*sequence = mark->sequence;
+		return true;
 	}
-	push(t, sequence, kind, image, NULL);
+	if (mark == NULL)
+		return false;
+	*sequence = mark->sequence;
+	return true;
+}
+
+/* The new events at one sequence are all there. */
+static void
+settle_new(Scd2Timeline *t)
+{
+	Datum		sequence;
+
+	if (!t->has_new)
+		return;
+	t->has_new = false;
+	while (next_known(t, t->new.sequence, &sequence) && compare(t, sequence, t->new.sequence) < 0)
+		(void) settle_sequence(t, sequence, NULL);
+	(void) settle_sequence(t, t->new.sequence, &t->new);
+	if (peek_old(t))
+		t->counts.out_of_order += t->n_new;
+	t->n_new = 0;
+}
+
+/* ---- type 1 ---- */
+
+/* The greatest event wins; what is remembered of the key is one more. */
+static void
+current_event(Scd2Timeline *t, const Scd2Event *event)
+{
+	if (!t->has_new ||
+		compare(t, t->new.sequence, event->sequence) < 0 ||
+		(compare(t, t->new.sequence, event->sequence) == 0 && compare_at_sequence(t, event, &t->new) > 0))
+		t->new = *event;
+	t->has_new = true;
 }
 
 static void
-finish_current(Scd2Timeline *t)
+write_current(Scd2Timeline *t, const Scd2Row *row, const Scd2Event *event)
 {
-	const Scd2Row *row = t->run_row;
-
-	if (t->run_image == NULL)
+	t->run_image = event->image;
+	if (event->kind != SCD2_UPSERT)
 	{
 		if (row != NULL)
 			emit(t, SCD2_ROW_DELETE, row, (Datum) 0, true);
@@ -201,23 +521,167 @@ finish_current(Scd2Timeline *t)
 		emit(t, SCD2_ROW_INSERT, NULL, (Datum) 0, true);
 	else if (!image_kept(t, row))
 		emit(t, SCD2_ROW_REWRITE, row, (Datum) 0, true);
-	scd2_image_drop(t->run_image);
+	t->run_image = NULL;
 }
 
+/* How new events stand to what is remembered of the key. */
+static void
+count_current(Scd2Timeline *t, const Scd2Event *event)
+{
+	Scd2Memory *memory = peek_memory(t);
+	Scd2Row    *row = peek_row(t);
+	int			order;
+
+	if (memory == NULL)
+		return;
+	order = compare(t, event->sequence, memory->sequence);
+	if (order < 0)
+		t->counts.out_of_order++;
+	else if (order == 0 && (event->kind == SCD2_UPSERT) == (row != NULL) &&
+			 (row == NULL || scd2_image_equal(t->shape, event->image, row->image->values, row->image->isnull)))
+		t->counts.duplicates++;
+}
+
+/* The key as it is, as an event: from its memory. */
+static Scd2Event
+remembered_event(const Scd2Memory *memory, const Scd2Row *row)
+{
+	Scd2Event	event = {.sequence = memory->sequence, .place = memory->place};
+
+	event.kind = row != NULL ? SCD2_UPSERT :
+		memory->kind == SCD2_REMEMBER_CLOSE ? SCD2_CLOSE : SCD2_DELETE;
+	event.image = row != NULL ? row->image : NULL;
+	return event;
+}
+
+static void
+remember_current(Scd2Timeline *t, const Scd2Memory *was)
+{
+	Scd2Memory	now = {.sequence = t->new.sequence};
+
+	if (t->remembers_places)
+		now.place = t->new.place;
+	now.kind = t->new.kind == SCD2_UPSERT ? SCD2_REMEMBER_START :
+		t->new.kind == SCD2_CLOSE ? SCD2_REMEMBER_CLOSE : SCD2_REMEMBER_DELETE;
+	if (was == NULL || was->kind != now.kind || compare(t, was->sequence, now.sequence) != 0 ||
+		was->place.version != now.place.version || was->place.ordinal != now.place.ordinal)
+		t->use.remember(t->use.arg, was, &now);
+}
+
+/* The greatest of what the marks say from the new event's sequence on: into t->new if that is greater. True: a mark said it. */
+static bool
+pass_marks(Scd2Timeline *t)
+{
+	bool		marked = false;
+	Scd2Event	known;
+
+	for (int i = t->nmarks - 1; i >= 0 && compare(t, t->marks[i].sequence, t->new.sequence) >= 0; i--)
+	{
+		if (!implied_event(t, &t->marks[i], &known) ||
+			(compare(t, known.sequence, t->new.sequence) == 0 && compare_at_sequence(t, &known, &t->new) < 0))
+			continue;
+		t->new = known;
+		marked = true;
+	}
+	return marked;
+}
+
+static void
+end_current(Scd2Timeline *t)
+{
+	Scd2Row    *row = peek_row(t);
+	Scd2Memory *memory = peek_memory(t);
+	bool		marked;
+	Scd2Event	known;
+
+	if (!t->has_new)
+		return;
+	t->old_image = row ? row->image : NULL;
+	marked = pass_marks(t);
+	if (memory != NULL)
+	{
+		known = remembered_event(memory, row);
+		marked &= compare(t, known.sequence, t->new.sequence) < 0;
+		current_event(t, &known);
+	}
+	write_current(t, row, &t->new);
+	if (!t->remembers)
+		return;
+	/* Of a key that is as a mark says, nothing is remembered unless it is there. */
+	if (!marked)
+		remember_current(t, memory);
+	else if (row == NULL || t->new.kind != SCD2_UPSERT)
+		remember(t, memory, NULL);
+}
+
+/* ---- */
+
+/*
+ * Next event of the key, in ascending sequence (at equal sequence in any order). Its image becomes the timeline's.
+ */
+void
+scd2_timeline_event(Scd2Timeline *t, const Scd2Event *event)
+{
+	int			order;
+
+	t->counts.events++;
+	if (t->scd_type == 1)
+	{
+		count_current(t, event);
+		current_event(t, event);
+		return;
+	}
+	if (t->has_new && compare(t, t->new.sequence, event->sequence) == 0)
+	{
+		t->n_new++;
+		order = compare_at_sequence(t, event, &t->new);
+		if (same_event(t, event, &t->new))
+			t->counts.duplicates++;
+		else if (event->kind == SCD2_UPSERT && t->new.kind == SCD2_UPSERT &&
+				 event->place.version == 0 && t->new.place.version == 0)
+			t->counts.conflicts++;
+		if (order > 0)
+			t->new = *event;
+		return;
+	}
+	settle_new(t);
+	t->has_new = true;
+	t->n_new = 1;
+	t->new = *event;
+}
+
+/* The run at hand goes on as the row does that the last old event is part of. */
+static void
+finish_like_old(Scd2Timeline *t)
+{
+	const Scd2Row *rest = t->old_cover;
+
+	scd2_image_drop(t->run_image);
+	t->run_image = rest->image;
+	finish_run(t, rest->end, rest->open);
+}
+
+/*
+ * The key has no more new events. The first thing known above the last of them is settled too; from there on all is as it was.
+ */
 void
 scd2_timeline_end(Scd2Timeline *t)
 {
+	Datum		sequence;
+	bool		known_above = false;
+
 	if (t->scd_type == 1)
 	{
-		finish_current(t);
+		end_current(t);
 		return;
 	}
-	if (t->has_end)
-	{
-		t->has_end = false;
-		push(t, t->end, SCD2_CLOSE, NULL, NULL);
-	}
-	settle(t);
-	if (t->in_run)
+	settle_new(t);
+	while (!known_above && next_known(t, (Datum) 0, &sequence))
+		known_above = settle_sequence(t, sequence, NULL);
+	if (!t->in_run)
+		return;
+	if (known_above)
+		finish_like_old(t);
+	else
 		finish_run(t, (Datum) 0, true);
 }

@@ -10,12 +10,28 @@
 
 #include "flow/image.h"
 
+/* In the order in which they win at equal sequence. */
 typedef enum Scd2EventKind
 {
-	SCD2_UPSERT,
 	SCD2_CLOSE,					/* a delete that yields to any other event at its sequence */
+	SCD2_UPSERT,
 	SCD2_DELETE
 } Scd2EventKind;
+
+/* Where an event stands in a feed: orders equal sequences. Version 0: nowhere. */
+typedef struct Scd2Place
+{
+	int64		version;
+	int32		ordinal;
+} Scd2Place;
+
+typedef struct Scd2Event
+{
+	Datum		sequence;
+	Scd2EventKind kind;
+	Scd2Place	place;
+	Scd2Image  *image;			/* of an upsert */
+} Scd2Event;
 
 /* A row of the target as it is. */
 typedef struct Scd2Row
@@ -26,6 +42,35 @@ typedef struct Scd2Row
 	bool		open;			/* no end */
 	Scd2Image  *image;
 } Scd2Row;
+
+/* What is remembered of an event because the rows do not show it. */
+typedef enum Scd2MemoryKind
+{
+	SCD2_REMEMBER_HIDDEN = 'u', /* an upsert that is not the first of its run */
+	SCD2_REMEMBER_START = 'v',	/* an upsert that is: its place */
+	SCD2_REMEMBER_DELETE = 'd',
+	SCD2_REMEMBER_CLOSE = 'c'
+} Scd2MemoryKind;
+
+typedef struct Scd2Memory
+{
+	ItemPointerData tid;		/* of what is there already */
+	Datum		sequence;
+	Scd2MemoryKind kind;
+	Scd2Place	place;
+	Scd2Image  *before;			/* hidden: the untracked values of the event before it; other columns do not count. NULL: all are tracked */
+} Scd2Memory;
+
+/*
+ * An event of every key: a truncate, or a complete snapshot. A truncate that is a close changes what the end of a row at its sequence means: who adds one remembers the deletes
+ * that end rows there (and only there: such a mark comes from a feed whose sequence is its commit time).
+ */
+typedef struct Scd2Mark
+{
+	Datum		sequence;
+	bool		snapshot;		/* the key was as it is just before the sequence; else it was deleted */
+	Scd2EventKind kind;			/* of a truncate: SCD2_DELETE or SCD2_CLOSE */
+} Scd2Mark;
 
 typedef enum Scd2ChangeKind
 {
@@ -45,7 +90,40 @@ typedef struct Scd2Change
 	const Scd2Image *image;
 } Scd2Change;
 
-typedef void (*Scd2Emit)(void *arg, const Scd2Change *change);
+/* How a batch looks at the key in work, and what it does with the result. */
+typedef struct Scd2TimelineUse
+{
+	void	   *arg;
+
+	/* Existing rows and memory of the key, ascending, from the last that begins below the first event on. What they return lives until the key is done. */
+	Scd2Row    *(*next_row) (void *arg);
+	Scd2Memory *(*next_memory) (void *arg); /* NULL: nothing is remembered */
+
+	/* Does a complete snapshot speak of the key? NULL: each of all keys. */
+	bool		(*in_scope) (void *arg, const Scd2Mark *mark);
+
+	void		(*change) (void *arg, const Scd2Change *change);
+	void		(*remember) (void *arg, const Scd2Memory *was, const Scd2Memory *now);	/* one of them may be NULL */
+} Scd2TimelineUse;
+
+/* What became of the events that came in. */
+typedef struct Scd2Counts
+{
+	int64		events;
+	int64		duplicates;
+	int64		out_of_order;
+	int64		conflicts;
+} Scd2Counts;
+
+/* An event that follows from rows and memory. */
+typedef struct Scd2OldEvent
+{
+	bool		valid;
+	Scd2Event	event;
+	const Scd2Row *starts;		/* the row that begins with it */
+	const Scd2Row *cover;		/* upsert: the row it is part of */
+	const Scd2Memory *memory;	/* that it was read from */
+} Scd2OldEvent;
 
 /* One key's timeline, in work. Set the first group once, the rest is begun anew for each key. */
 typedef struct Scd2Timeline
@@ -54,27 +132,42 @@ typedef struct Scd2Timeline
 	int			scd_type;
 	FmgrInfo	compare;		/* of sequences */
 	Oid			collation;
-	Scd2Emit	emit;
-	void	   *arg;
+	int16		sequence_typlen;
+	bool		sequence_typbyval;
+	bool		remembers;		/* memory is kept */
+	bool		remembers_places;
+	const Scd2Mark *marks;		/* ascending */
+	int			nmarks;
+	Scd2TimelineUse use;
+	Scd2Counts	counts;
 
-	bool		has_event;		/* the last event, not yet in a run: another at its sequence may win */
-	Datum		sequence;
-	Scd2EventKind kind;
-	Scd2Image  *image;
-	const Scd2Row *row;			/* that starts at it */
+	/* New events at one sequence: the one that counts so far, and how many there were. */
+	bool		has_new;
+	Scd2Event	new;
+	int			n_new;
 
+	/* What is there, read ahead. */
+	bool		started;
+	Scd2Row    *next_row;
+	Scd2Memory *next_memory;
+	bool		rows_done;
+	bool		memory_done;
+	const Scd2Row *inside;		/* the row whose events are being read */
+	Scd2OldEvent old;			/* the next old event, if valid */
+	bool		old_done;
+	Scd2Image  *old_image;		/* the key as it was after the last old event, NULL: not there */
+	const Scd2Row *old_cover;
+	int			next_mark;		/* -1: not looked for */
+
+	/* The run being formed. */
 	bool		in_run;
 	Datum		run_start;
 	Scd2Image  *run_image;
 	const Scd2Row *run_row;		/* existing row with the run's start; type 1: of the key */
-
-	bool		has_end;		/* the end of the last existing row, an event still to come */
-	Datum		end;
 } Scd2Timeline;
 
 extern void scd2_timeline_begin(Scd2Timeline *timeline);
-extern void scd2_timeline_row(Scd2Timeline *timeline, const Scd2Row *row);
-extern void scd2_timeline_event(Scd2Timeline *timeline, Datum sequence, Scd2EventKind kind, Scd2Image *image);
+extern void scd2_timeline_event(Scd2Timeline *timeline, const Scd2Event *event);
 extern void scd2_timeline_end(Scd2Timeline *timeline);
 
 #endif							/* SCD2_FLOW_TIMELINE_H */

@@ -1,0 +1,597 @@
+/*
+ * timeline_fuzz.c
+ *		The timeline engine alone, against the definition.
+ *
+ * Random event sets of one key are given to the engine in random order, batch by batch, as a target and its memory would be: rows and memory are arrays here. After every batch they
+ * are compared with what the definition (SEMANTICS.md) says of all events so far, by brute force. Then it is checked that memory holds no more than it must,
+ * that a batch that is given again changes nothing, and that rows which stay as they are were not written.
+ *
+ * scd2_timeline_fuzz(seed, sets): the number of sets that were right; the first that is wrong is an error that shows it.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+
+#include "flow/timeline.h"
+
+PG_MODULE_MAGIC;
+PG_FUNCTION_INFO_V1(scd2_timeline_fuzz);
+
+#define MAX_EVENTS	60
+#define COLUMNS		3			/* key, tracked, untracked */
+
+typedef struct Given
+{
+	int			seq;
+	Scd2EventKind kind;
+	bool		is_truncate;	/* of every key: also a mark */
+	bool		is_snapshot;	/* the key's part of a complete snapshot: a mark after its batch */
+	Scd2Place	place;
+	int			tracked;
+	int			untracked;
+} Given;
+
+typedef struct Set
+{
+	pg_prng_state rng;
+	bool		places;
+	bool		one;			/* type 1 */
+	Scd2Timeline timeline;
+	Given		events[MAX_EVENTS];
+	int			n;				/* given so far */
+	Scd2Row    *rows[3 * MAX_EVENTS];
+	int			nrows;
+	Scd2Memory *memory[3 * MAX_EVENTS];
+	int			nmemory;
+	Scd2Mark	marks[3 * MAX_EVENTS];	/* replays add theirs again */
+	int			nmarks;
+	int			changes;		/* in this batch */
+	int			row_at;			/* reading */
+	int			memory_at;
+	int			lowest;
+	StringInfoData log;
+} Set;
+
+static Scd2Shape shape = {
+	.ncolumns = COLUMNS,
+	.typlen = (int16[]) {4, 4, 4},
+	.typbyval = (bool[]) {true, true, true},
+	.typalign = "iii",
+	.tracked = (bool[]) {false, true, false},
+	.is_key = (bool[]) {true, false, false}
+};
+
+static Scd2Image *
+image_of(int tracked, int untracked)
+{
+	Datum		values[COLUMNS] = {Int32GetDatum(1), Int32GetDatum(tracked), Int32GetDatum(untracked)};
+	bool		isnull[COLUMNS] = {false, tracked == 0, untracked == 0};
+	Scd2Image  *image = scd2_image_copy(&shape, values, isnull);
+
+	/* Kept by the arrays. */
+	image->borrowed = true;
+	return image;
+}
+
+static int
+random_int(Set *set, int low, int high)
+{
+	return low + (int) (pg_prng_uint64(&set->rng) % (uint64) (high - low + 1));
+}
+
+/* ---- the target as arrays ---- */
+
+static Scd2Row *
+next_row(void *arg)
+{
+	Set		   *set = arg;
+
+	return set->row_at < set->nrows ? set->rows[set->row_at++] : NULL;
+}
+
+static Scd2Memory *
+next_memory(void *arg)
+{
+	Set		   *set = arg;
+
+	return set->memory_at < set->nmemory ? set->memory[set->memory_at++] : NULL;
+}
+
+/* From the last row and the last memory that begin below the lowest new sequence on, as the worker reads them. */
+static void
+start_reading(Set *set, int lowest)
+{
+	set->row_at = set->memory_at = 0;
+	if (set->one)
+		return;
+	while (set->row_at + 1 < set->nrows && DatumGetInt64(set->rows[set->row_at + 1]->start) < lowest)
+		set->row_at++;
+	while (set->memory_at + 1 < set->nmemory && DatumGetInt64(set->memory[set->memory_at + 1]->sequence) < lowest)
+		set->memory_at++;
+}
+
+typedef struct Pending
+{
+	Set		   *set;
+	List	   *deleted;		/* rows */
+	List	   *inserted;
+	List	   *forgotten;
+	List	   *remembered;
+} Pending;
+
+static Pending pending;
+
+static void
+change(void *arg, const Scd2Change *change)
+{
+	Scd2Row    *row = palloc0(sizeof(Scd2Row));
+
+	pending.set->changes++;
+	row->start = change->row ? change->row->start : change->start;
+	row->end = change->end;
+	row->open = change->open;
+	row->image = change->kind == SCD2_ROW_CLOSE ? change->row->image :
+		change->kind == SCD2_ROW_DELETE ? NULL :
+		image_of(change->image->isnull[1] ? 0 : DatumGetInt32(change->image->values[1]),
+				 change->image->isnull[2] ? 0 : DatumGetInt32(change->image->values[2]));
+	if (change->kind != SCD2_ROW_INSERT)
+		pending.deleted = lappend(pending.deleted, (void *) change->row);
+	if (change->kind != SCD2_ROW_DELETE)
+		pending.inserted = lappend(pending.inserted, row);
+}
+
+static void
+do_remember(void *arg, const Scd2Memory *was, const Scd2Memory *now)
+{
+	/* What a mark has come to imply is forgotten when it is met. */
+	if (now != NULL || pending.set->nmarks == 0)
+		pending.set->changes++;
+	if (was != NULL)
+		pending.forgotten = lappend(pending.forgotten, (void *) was);
+	if (now != NULL)
+	{
+		Scd2Memory *memory = palloc(sizeof(Scd2Memory));
+
+		*memory = *now;
+		if (now->kind == SCD2_REMEMBER_HIDDEN)
+			memory->before = image_of(0, now->before->isnull[2] ? 0 : DatumGetInt32(now->before->values[2]));
+		pending.remembered = lappend(pending.remembered, memory);
+	}
+}
+
+static int
+by_start(const void *a, const void *b)
+{
+	int64		x = DatumGetInt64((*(Scd2Row *const *) a)->start);
+	int64		y = DatumGetInt64((*(Scd2Row *const *) b)->start);
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+by_sequence(const void *a, const void *b)
+{
+	int64		x = DatumGetInt64((*(Scd2Memory *const *) a)->sequence);
+	int64		y = DatumGetInt64((*(Scd2Memory *const *) b)->sequence);
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+write_pending(Set *set)
+{
+	ListCell   *lc;
+	int			n = 0;
+
+	for (int i = 0; i < set->nrows; i++)
+		if (!list_member_ptr(pending.deleted, set->rows[i]))
+			set->rows[n++] = set->rows[i];
+	foreach(lc, pending.inserted)
+		set->rows[n++] = lfirst(lc);
+	set->nrows = n;
+	qsort(set->rows, n, sizeof(Scd2Row *), by_start);
+
+	n = 0;
+	for (int i = 0; i < set->nmemory; i++)
+		if (!list_member_ptr(pending.forgotten, set->memory[i]))
+			set->memory[n++] = set->memory[i];
+	foreach(lc, pending.remembered)
+		set->memory[n++] = lfirst(lc);
+	set->nmemory = n;
+	qsort(set->memory, n, sizeof(Scd2Memory *), by_sequence);
+}
+
+/* ---- events ---- */
+
+static int
+by_seq(const void *a, const void *b)
+{
+	return ((const Given *) a)->seq - ((const Given *) b)->seq;
+}
+
+static void
+add_mark(Set *set, const Given *given)
+{
+	int			at = set->nmarks;
+
+	while (at > 0 && DatumGetInt64(set->marks[at - 1].sequence) > given->seq)
+	{
+		set->marks[at] = set->marks[at - 1];
+		at--;
+	}
+	set->marks[at].sequence = Int64GetDatum(given->seq);
+	set->marks[at].snapshot = given->is_snapshot;
+	set->marks[at].kind = given->kind;
+	set->nmarks++;
+	set->timeline.marks = set->marks;
+	set->timeline.nmarks = set->nmarks;
+}
+
+/* What adding a truncate that is a close takes: see timeline.h. */
+static void
+remember_deletes_at(Set *set, int seq)
+{
+	bool		needed = false;
+	Scd2Memory *memory;
+
+	if (set->one)
+		return;
+	for (int i = 0; i < set->nrows; i++)
+		needed |= !set->rows[i]->open && DatumGetInt64(set->rows[i]->end) == seq;
+	for (int i = 0; i < set->nrows; i++)
+		needed &= DatumGetInt64(set->rows[i]->start) != seq;
+	for (int i = 0; i < set->nmemory; i++)
+		needed &= DatumGetInt64(set->memory[i]->sequence) != seq;
+	for (int i = 0; i < set->nmarks; i++)
+		needed &= DatumGetInt64(set->marks[i].sequence) != seq;
+	if (!needed)
+		return;
+	memory = palloc0(sizeof(Scd2Memory));
+	memory->sequence = Int64GetDatum(seq);
+	memory->kind = SCD2_REMEMBER_DELETE;
+	set->memory[set->nmemory++] = memory;
+	qsort(set->memory, set->nmemory, sizeof(Scd2Memory *), by_sequence);
+}
+
+static void
+give(Set *set, Given *batch, int n)
+{
+	Given		sorted[MAX_EVENTS];
+
+	memcpy(sorted, batch, n * sizeof(Given));
+	qsort(sorted, n, sizeof(Given), by_seq);
+	for (int i = 0; i < n; i++)
+		if (batch[i].is_truncate)
+		{
+			if (batch[i].kind == SCD2_CLOSE)
+				remember_deletes_at(set, batch[i].seq);
+			add_mark(set, &batch[i]);
+		}
+	memset(&pending, 0, sizeof(pending));
+	pending.set = set;
+	set->changes = 0;
+	start_reading(set, sorted[0].seq);
+	scd2_timeline_begin(&set->timeline);
+	for (int i = 0; i < n; i++)
+	{
+		Scd2Event	event = {
+			.sequence = Int64GetDatum(sorted[i].seq),
+			.kind = sorted[i].kind,
+			.place = sorted[i].place,
+			.image = sorted[i].kind == SCD2_UPSERT ? image_of(sorted[i].tracked, sorted[i].untracked) : NULL
+		};
+
+		scd2_timeline_event(&set->timeline, &event);
+	}
+	scd2_timeline_end(&set->timeline);
+	write_pending(set);
+}
+
+/* ---- the definition ---- */
+
+static int
+compare_given(const Given *a, const Given *b)
+{
+	if (a->kind == SCD2_CLOSE || b->kind == SCD2_CLOSE)
+		return (a->kind != SCD2_CLOSE) - (b->kind != SCD2_CLOSE);
+	if (a->place.version != b->place.version)
+		return a->place.version > b->place.version ? 1 : -1;
+	if (a->kind != b->kind)
+		return a->kind == SCD2_DELETE ? 1 : -1;
+	if (a->kind == SCD2_DELETE)
+		return 0;
+	/* NULL (0 here) is greatest */
+	if (a->tracked != b->tracked)
+		return (a->tracked == 0 ? 1000 : a->tracked) - (b->tracked == 0 ? 1000 : b->tracked);
+	if (a->untracked != b->untracked)
+		return (a->untracked == 0 ? 1000 : a->untracked) - (b->untracked == 0 ? 1000 : b->untracked);
+	return 0;
+}
+
+/* What counts at each sequence, ascending. */
+static int
+winners(Set *set, Given *out)
+{
+	Given		sorted[MAX_EVENTS];
+	int			n = 0;
+
+	memcpy(sorted, set->events, set->n * sizeof(Given));
+	qsort(sorted, set->n, sizeof(Given), by_seq);
+	for (int i = 0; i < set->n; i++)
+	{
+		if (n > 0 && out[n - 1].seq == sorted[i].seq)
+		{
+			if (compare_given(&sorted[i], &out[n - 1]) > 0)
+				out[n - 1] = sorted[i];
+		}
+		else
+			out[n++] = sorted[i];
+	}
+	return n;
+}
+
+static void
+expected_rows(Set *set, StringInfo out)
+{
+	Given		events[MAX_EVENTS];
+	int			n = winners(set, events);
+
+	for (int i = 0; i < n;)
+	{
+		int			last = i;
+
+		if (events[i].kind != SCD2_UPSERT)
+		{
+			i++;
+			continue;
+		}
+		while (last + 1 < n && events[last + 1].kind == SCD2_UPSERT && events[last + 1].tracked == events[i].tracked)
+			last++;
+		if (set->one)
+		{
+			if (last == n - 1)
+				appendStringInfo(out, "(%d,%d) ", events[last].tracked, events[last].untracked);
+		}
+		else if (last + 1 < n)
+			appendStringInfo(out, "(%d,%d)[%d,%d) ", events[last].tracked, events[last].untracked, events[i].seq, events[last + 1].seq);
+		else
+			appendStringInfo(out, "(%d,%d)[%d,-) ", events[last].tracked, events[last].untracked, events[i].seq);
+		i = last + 1;
+	}
+}
+
+static void
+actual_rows(Set *set, StringInfo out)
+{
+	for (int i = 0; i < set->nrows; i++)
+	{
+		Scd2Row    *row = set->rows[i];
+
+		appendStringInfo(out, "(%d,%d)", row->image->isnull[1] ? 0 : DatumGetInt32(row->image->values[1]),
+						 row->image->isnull[2] ? 0 : DatumGetInt32(row->image->values[2]));
+		if (!set->one)
+		{
+			appendStringInfo(out, "[" INT64_FORMAT ",", DatumGetInt64(row->start));
+			if (row->open)
+				appendStringInfoString(out, "-)");
+			else
+				appendStringInfo(out, INT64_FORMAT ")", DatumGetInt64(row->end));
+		}
+		appendStringInfoChar(out, ' ');
+	}
+}
+
+/* Type 2: hidden upserts, deletes that end no row and follow from no mark, closes. Nothing else, with places at most one per sequence. */
+static bool
+memory_is_small(Set *set)
+{
+	Given		events[MAX_EVENTS];
+	int			n = winners(set, events);
+	int			most = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		ends_row = i > 0 && events[i - 1].kind == SCD2_UPSERT;
+		bool		marked = false;
+		bool		closed = false;
+
+		for (int m = 0; m < set->nmarks; m++)
+			if (DatumGetInt64(set->marks[m].sequence) == events[i].seq)
+			{
+				closed |= !set->marks[m].snapshot && set->marks[m].kind == SCD2_CLOSE;
+				marked |= !set->marks[m].snapshot && set->marks[m].kind == SCD2_DELETE;
+			}
+		if (set->places || events[i].kind == SCD2_CLOSE)
+			most++;
+		else if (events[i].kind == SCD2_UPSERT)
+			most += ends_row && events[i - 1].tracked == events[i].tracked;
+		else
+			most += (!ends_row || closed) && !marked;
+	}
+	return set->one ? set->nmemory <= 1 : set->nmemory <= most;
+}
+
+static void
+check(Set *set, const char *when)
+{
+	StringInfoData expected;
+	StringInfoData actual;
+
+	initStringInfo(&expected);
+	initStringInfo(&actual);
+	expected_rows(set, &expected);
+	actual_rows(set, &actual);
+	if (strcmp(expected.data, actual.data) != 0)
+		elog(ERROR, "%s: expected %s got %s after %s", when, expected.data, actual.data, set->log.data);
+	if (!memory_is_small(set))
+		elog(ERROR, "%s: %d remembered after %s", when, set->nmemory, set->log.data);
+}
+
+static void
+log_events(Set *set, const Given *batch, int n)
+{
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&set->log, "%s%s(%d,%d)@%d#" INT64_FORMAT " ",
+						 batch[i].is_truncate ? "T" : batch[i].is_snapshot ? "S" : "",
+						 batch[i].kind == SCD2_UPSERT ? "v" : batch[i].kind == SCD2_DELETE ? "DEL" : "CLOSE",
+						 batch[i].tracked, batch[i].untracked, batch[i].seq, batch[i].place.version);
+	appendStringInfoString(&set->log, "| ");
+}
+
+static Given
+random_event(Set *set, int span)
+{
+	Given		given = {.seq = random_int(set, 1, span), .kind = SCD2_UPSERT};
+	int			kind = random_int(set, 1, 100);
+
+	if (kind <= 15)
+		given.kind = SCD2_DELETE;
+	else if (kind <= 22)
+		given.kind = SCD2_CLOSE;
+	else if (kind <= 27)
+	{
+		given.kind = random_int(set, 0, 1) ? SCD2_DELETE : SCD2_CLOSE;
+		given.is_truncate = true;
+	}
+	if (given.kind == SCD2_UPSERT)
+	{
+		given.tracked = random_int(set, 0, 2);
+		given.untracked = random_int(set, 0, 3);
+	}
+	if (set->places && !given.is_truncate && random_int(set, 0, 3) > 0)
+		given.place = (Scd2Place) {random_int(set, 1, 1000000), 1};
+	return given;
+}
+
+/* The key as it is just before a sequence, by the definition. */
+static Given
+state_before(Set *set, int seq)
+{
+	Given		events[MAX_EVENTS];
+	int			n = winners(set, events);
+	Given		state = {.kind = SCD2_DELETE};
+
+	for (int i = 0; i < n && events[i].seq < seq; i++)
+		state = events[i];
+	if (state.kind != SCD2_UPSERT)
+		state = (Given) {.kind = SCD2_DELETE};
+	return state;
+}
+
+static bool
+has_event_at(Set *set, int seq)
+{
+	for (int i = 0; i < set->n; i++)
+		if (set->events[i].seq == seq)
+			return true;
+	return false;
+}
+
+/* A complete snapshot later than all before: the engine is given what differs from just before it (or meets an event at it), and the mark; the definition the event. */
+static void
+give_snapshot(Set *set, int seq)
+{
+	Given		given = random_event(set, 1);
+	Given		before;
+	bool		taken;
+
+	given.seq = seq;
+	given.is_truncate = false;
+	given.is_snapshot = true;
+	given.place = (Scd2Place) {0, 0};
+	if (given.kind != SCD2_UPSERT || random_int(set, 0, 2) == 0)
+		given = (Given) {.seq = seq, .kind = SCD2_DELETE, .is_snapshot = true};
+	before = state_before(set, seq);
+	if (random_int(set, 0, 2) == 0)
+	{
+		given.kind = before.kind;
+		given.tracked = before.tracked;
+		given.untracked = before.untracked;
+	}
+	log_events(set, &given, 1);
+	taken = has_event_at(set, seq);
+	set->events[set->n++] = given;
+	if (taken || given.kind != before.kind || given.tracked != before.tracked || given.untracked != before.untracked)
+		give(set, &given, 1);
+	add_mark(set, &given);
+	check(set, "snapshot");
+}
+
+static void
+one_set(uint64 seed)
+{
+	Set		   *set = palloc0(sizeof(Set));
+	int			total;
+	int			span;
+	int			snapshot_at = 0;
+
+	pg_prng_seed(&set->rng, seed);
+	set->one = random_int(set, 0, 2) == 0;
+	set->places = random_int(set, 0, 2) == 0;
+	initStringInfo(&set->log);
+	appendStringInfo(&set->log, "seed " UINT64_FORMAT " type %d%s: ", seed, set->one ? 1 : 2, set->places ? " places" : "");
+	set->timeline.shape = &shape;
+	set->timeline.scd_type = set->one ? 1 : 2;
+	fmgr_info(F_BTINT8CMP, &set->timeline.compare);
+	set->timeline.sequence_typlen = 8;
+	set->timeline.sequence_typbyval = true;
+	set->timeline.remembers = true;
+	set->timeline.remembers_places = set->places;
+	set->timeline.use.arg = set;
+	set->timeline.use.next_row = next_row;
+	set->timeline.use.next_memory = next_memory;
+	set->timeline.use.change = change;
+	set->timeline.use.remember = do_remember;
+
+	total = random_int(set, 1, random_int(set, 0, 3) == 0 ? MAX_EVENTS - 2 : 12);
+	span = random_int(set, 2, 30);
+	while (set->n < total)
+	{
+		Given		batch[MAX_EVENTS];
+		int			n = random_int(set, 1, 6);
+
+		if (snapshot_at < span && random_int(set, 0, 7) == 0)
+		{
+			snapshot_at = random_int(set, snapshot_at + 1, span);
+			give_snapshot(set, snapshot_at);
+			continue;
+		}
+		n = Min(n, total - set->n);
+		for (int i = 0; i < n; i++)
+			batch[i] = set->n > 0 && random_int(set, 0, 9) == 0 && !set->events[random_int(set, 0, set->n - 1)].is_snapshot ?
+				set->events[0].is_snapshot ? random_event(set, span) : set->events[0] : random_event(set, span);
+		log_events(set, batch, n);
+		memcpy(set->events + set->n, batch, n * sizeof(Given));
+		set->n += n;
+		give(set, batch, n);
+		check(set, "batch");
+		give(set, batch, n);
+		if (set->changes != 0 && !set->places)
+			elog(ERROR, "replay changed %d after %s", set->changes, set->log.data);
+		check(set, "replay");
+	}
+}
+
+Datum
+scd2_timeline_fuzz(PG_FUNCTION_ARGS)
+{
+	int64		seed = PG_GETARG_INT64(0);
+	int64		sets = PG_GETARG_INT64(1);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "fuzz", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	for (int64 i = 0; i < sets; i++)
+	{
+		one_set((uint64) (seed + i));
+		MemoryContextReset(cxt);
+		CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextSwitchTo(old);
+	PG_RETURN_INT64(sets);
+}
