@@ -4,6 +4,7 @@
 #   make demo              the story of a customers table on a throwaway server
 #   make check             every test on throwaway servers; SUITES="regress tap" and TESTS="names" choose among them
 #   make installcheck      the regression tests on a running server that has the extension installed and preloaded
+#   make fuzz              the timeline engine against its definition, until stopped
 #   make bench             the measurements of the README
 #   make matrix            build and test on PostgreSQL 17 and 18, in chroots made by debootstrap (root)
 #   make lint, make format layout and checks of the sources
@@ -30,7 +31,7 @@ PG_CONFIG   ?= pg_config
 export PG_CONFIG
 
 # Scripts that need no server to be there yet, hence not PGXS.
-SCRIPTED     = check demo bench matrix lint format
+SCRIPTED     = check demo bench matrix lint format fuzz
 ifneq (,$(filter $(SCRIPTED),$(MAKECMDGOALS)))
 
 .PHONY: $(MAKECMDGOALS)
@@ -40,6 +41,8 @@ check demo bench matrix:
 	@test/$@$(if $(wildcard test/$@/.),/run)
 lint format:
 	@test/$@
+fuzz:
+	@test/fuzz/run --forever
 ifneq (,$(filter-out $(SCRIPTED),$(MAKECMDGOALS)))
 $(filter-out $(SCRIPTED),$(MAKECMDGOALS)):
 	@$(MAKE) $@
