@@ -25,7 +25,10 @@
 /* One transaction never takes more than this; it bounds how long a target stays locked and what a failure repeats. */
 #define MAX_VERSIONS	1000000
 
-/* Is the last applied row still where it was? */
+/*
+ * Is the last applied row still where it was? The lock on the leaf is kept, else a VACUUM FULL that waits for it would move the rows between this look and the reading (and
+ * versions would be missed).
+ */
 static bool
 hint_holds(Scd2Flow *flow, int64 watermark)
 {
@@ -37,7 +40,7 @@ hint_holds(Scd2Flow *flow, int64 watermark)
 	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark)
 		return false;
 	leaf = table_open(hint->leaf, AccessShareLock);
-	if (leaf->rd_id == flow->leaf && scd2_relation_storage(leaf) == hint->storage &&
+	if (!flow->stale && scd2_relation_storage(leaf) == hint->storage &&
 		ItemPointerGetBlockNumber(&hint->tid) < RelationGetNumberOfBlocks(leaf))
 	{
 		bool		isnull;
@@ -47,7 +50,7 @@ hint_holds(Scd2Flow *flow, int64 watermark)
 			DatumGetInt64(slot_getattr(slot, 2, &isnull)) == hint->version;
 		ExecDropSingleTupleTableSlot(slot);
 	}
-	table_close(leaf, AccessShareLock);
+	table_close(leaf, NoLock);
 	return holds;
 }
 
