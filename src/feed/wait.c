@@ -10,6 +10,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
 #include "pg_scd2.h"
@@ -23,12 +24,17 @@ PG_FUNCTION_INFO_V1(scd2_wait_captured);
 static void
 check_capturing(Scd2Database *db)
 {
+	Scd2CaptureState state;
+
 	if (db == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no worker captures changes in this database"),
 				 errhint("SELECT * FROM scd2.preflight();")));
-	if (db->state != SCD2_CAPTURE_OFF && db->state != SCD2_CAPTURE_FAILED && db->state != SCD2_CAPTURE_STOPPED)
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	state = db->state;
+	LWLockRelease(scd2_shmem->lock);
+	if (state != SCD2_CAPTURE_OFF && state != SCD2_CAPTURE_FAILED && state != SCD2_CAPTURE_STOPPED)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

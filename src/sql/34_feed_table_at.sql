@@ -44,14 +44,17 @@ COMMENT ON FUNCTION scd2._undo_rows(anyelement, regclass, bigint, timestamptz, p
 CREATE FUNCTION scd2._table_at_query(source regclass, feed regclass) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH c AS (
-        SELECT a.attnum, a.attname, a.atttypid, a.atttypmod,
+        SELECT a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated = 'v' AS is_virtual,
                EXISTS (SELECT FROM pg_attribute f WHERE f.attrelid = feed AND f.attname = a.attname AND NOT f.attisdropped) AS in_feed
         FROM pg_attribute a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped),
     t AS (
         SELECT coalesce(string_agg(format('(u.r).%I', c.attname), ', ' ORDER BY c.attnum) FILTER (WHERE c.in_feed), '') AS undo_image,
                coalesce(string_agg(format('s.%I', c.attname), ', ' ORDER BY c.attnum) FILTER (WHERE c.in_feed), '') AS image,
-               string_agg(CASE WHEN c.in_feed THEN format('((b.r).%I)::%s', c.attname, format_type(c.atttypid, c.atttypmod))
-                               ELSE format('NULL::%s', format_type(c.atttypid, c.atttypmod)) END, ', ' ORDER BY c.attnum) AS columns,
+               string_agg(CASE WHEN c.in_feed THEN format('((b.r).%I)::%s AS %1$I', c.attname, format_type(c.atttypid, c.atttypmod))
+                               ELSE format('NULL::%s AS %I', format_type(c.atttypid, c.atttypmod), c.attname) END, ', ' ORDER BY c.attnum) AS columns,
+               string_agg(CASE WHEN c.is_virtual THEN (SELECT format('(%s)::%s', pg_get_expr(d.adbin, d.adrelid), format_type(c.atttypid, c.atttypmod))
+                                                       FROM pg_attrdef d WHERE d.adrelid = source AND d.adnum = c.attnum)
+                               ELSE quote_ident(c.attname) END, ', ' ORDER BY c.attnum) AS computed,
                (SELECT CASE k.relkind WHEN 'p' THEN '' ELSE 'ONLY ' END || source FROM pg_class k WHERE k.oid = source) AS rows
         FROM c)
     SELECT format($query$
@@ -68,12 +71,13 @@ CREATE FUNCTION scd2._table_at_query(source regclass, feed regclass) RETURNS tex
                              FROM %4$s s JOIN net ON net.n < 0 AND net.image = ROW(%5$s)::text COLLATE "C") k
         WHERE k.copy > -k.n
         UNION ALL
-        SELECT %6$s FROM (SELECT undo.r, net.n, row_number() OVER (PARTITION BY net.image) AS copy
-                          FROM undo JOIN net ON net.n > 0 AND net.image = undo.image WHERE undo.sign = 1) b
-        WHERE b.copy <= b.n $query$, t.undo_image, feed, source, t.rows, t.image, t.columns)
+        SELECT %7$s FROM (
+            SELECT %6$s FROM (SELECT undo.r, net.n, row_number() OVER (PARTITION BY net.image) AS copy
+                              FROM undo JOIN net ON net.n > 0 AND net.image = undo.image WHERE undo.sign = 1) b
+            WHERE b.copy <= b.n) q $query$, t.undo_image, feed, source, t.rows, t.image, t.columns, t.computed)
     FROM t
 $$;
-COMMENT ON FUNCTION scd2._table_at_query(regclass, regclass) IS 'Part of table_at: the text of its query; $1 the version, $2 the time. Columns that the feed does not have are NULL in rows that are put back.';
+COMMENT ON FUNCTION scd2._table_at_query(regclass, regclass) IS 'Part of table_at: the text of its query; $1 the version, $2 the time. Columns that the feed does not have are NULL in rows that are put back, virtual generated ones are computed.';
 
 -- What would make the answer wrong without anybody noticing.
 CREATE FUNCTION scd2._check_table_at(source regclass) RETURNS void

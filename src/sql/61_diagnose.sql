@@ -103,7 +103,8 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     UNION ALL
     SELECT 'capture waits for a lock', format('Process %s (%s) has had a transaction open for %s.', b.pid, b.state, b.age), format('SELECT pg_terminate_backend(%s);', b.pid) FROM blocker b
     UNION ALL
-    SELECT 'the replication slot is lost', format('Slot "%s": %s.', s.slot, coalesce(r.wal_status, 'gone')), 'SELECT * FROM scd2.preflight(); -- changes since then are missing'
+    SELECT 'the replication slot is lost', format('Slot "%s": %s. Changes since then cannot be captured.', s.slot, coalesce(r.wal_status, 'gone')),
+           CASE WHEN to_regprocedure('scd2.resume_capture(boolean)') IS NOT NULL THEN 'SELECT scd2.resume_capture();' END
     FROM s JOIN scd2_internal.position p ON p.singleton AND p.captured_lsn IS NOT NULL LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot
     WHERE r.slot_name IS NULL OR r.wal_status = 'lost'
     UNION ALL
