@@ -368,14 +368,11 @@ fix_settings(void)
 	SetConfigOption("work_mem", GetConfigOption("maintenance_work_mem", false, false), PGC_SUSET, PGC_S_OVERRIDE);
 }
 
-void
-scd2_apply_main(Datum arg)
+static void
+run(void)
 {
-	Scd2WorkerArg me;
 	TimestampTz next;
 
-	db = scd2_worker_begin(&me);
-	my_slot = me.apply_slot;
 	fix_settings();
 	list_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 flows", ALLOCSET_SMALL_SIZES);
 	work_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 batch", ALLOCSET_DEFAULT_SIZES);
@@ -402,4 +399,14 @@ scd2_apply_main(Datum arg)
 		pgstat_report_activity(STATE_IDLE, NULL);
 		scd2_worker_wait(time_to_wait(next));
 	}
+}
+
+void
+scd2_apply_main(Datum arg)
+{
+	Scd2WorkerArg me;
+
+	db = scd2_worker_begin(&me);
+	my_slot = me.apply_slot;
+	scd2_worker_run(run);
 }

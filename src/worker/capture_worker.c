@@ -342,16 +342,5 @@ scd2_capture_main(Datum arg)
 	Scd2WorkerArg who;
 
 	db = scd2_worker_begin(&who);
-	PG_TRY();
-	{
-		run();
-	}
-	PG_CATCH();
-	{
-		/* The process ends and a new one begins at the position: nothing in memory is worth keeping after an error. */
-		MemoryContextSwitchTo(TopMemoryContext);
-		scd2_worker_note_error(CopyErrorData()->message);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	scd2_worker_run(run);
 }

@@ -280,13 +280,36 @@ scd2_mark_writes(bool mark)
 	replorigin_session_origin = mark ? DoNotReplicateId : InvalidRepOriginId;
 }
 
-/* Keeps an error for scd2.capture: called with the error at hand, before it is thrown on. */
-void
-scd2_worker_note_error(const char *message)
+/* Keeps an error for scd2.capture. */
+static void
+note_error(const char *message)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	strlcpy(me->error, message, SCD2_ERROR_LEN);
 	LWLockRelease(scd2_shmem->lock);
+}
+
+void
+scd2_worker_run(void (*loop) (void))
+{
+	PG_TRY();
+	{
+		loop();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(TopMemoryContext);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		check_wanted();
+		if (my_arg.apply_slot < 0)
+			note_error(error->message);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 }
 
 /* The capture worker got through a batch: what went wrong before is over. */

@@ -29,9 +29,13 @@ extern void scd2_worker_wait(long ms);
 /* Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no longer. Reset at transaction end by the caller. */
 extern void scd2_mark_writes(bool mark);
 
-/* For scd2.capture: what the capture worker is at, and the error it is about to die of. */
+/* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
-extern void scd2_worker_note_error(const char *message);
+
+/*
+ * Runs a worker's loop. An error ends the process, for nothing in its memory is worth keeping: with the error, or quietly if what went wrong is that the extension was dropped.
+ */
+extern void scd2_worker_run(void (*loop) (void));
 
 /* True in capture and apply workers: their writes pass the guard triggers on feeds and targets. */
 extern bool scd2_in_worker;
