@@ -31,6 +31,9 @@
 /* How long a flow may lag before a worker that is not at home takes it. */
 #define LEND_A_HAND		(50 * INT64CONST(1000))	/* µs */
 
+/* How soon the worker that is at home looks again whether a helper is done. */
+#define HELPED			INT64CONST(1000)
+
 /* A flow as this worker knows it. */
 typedef struct KnownFlow
 {
@@ -177,6 +180,13 @@ copies_here(void)
 	return my_slot > 0 || apply_workers() == 1;
 }
 
+/* Whether capture wakes this worker for the flow. */
+static bool
+at_home(const KnownFlow *known)
+{
+	return known->state.flow_id % apply_workers() == my_slot;
+}
+
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
 static bool
 has_work(KnownFlow *known, TimestampTz *next)
@@ -197,7 +207,7 @@ has_work(KnownFlow *known, TimestampTz *next)
 	if (known->lagging_since == 0)
 		known->lagging_since = now;
 	due = Max(state->retry_at, known->not_before);
-	if (!copy && state->flow_id % apply_workers() != my_slot)
+	if (!copy && !at_home(known))
 		due = Max(due, known->lagging_since + LEND_A_HAND);
 	if (due <= now)
 		return true;
@@ -239,6 +249,16 @@ do_work(KnownFlow *known)
 	known->not_before = known->refresh_interval > 0 ? GetCurrentTimestamp() + known->refresh_interval : 0;
 }
 
+/* Did the worker that is at home with the flow apply something since we looked? */
+static bool
+gets_on(KnownFlow *known)
+{
+	int64		before = known->state.watermark_version;
+
+	return known->state.phase == 'a' && !at_home(known) &&
+		scd2_state_read(&known->state) && known->state.watermark_version > before;
+}
+
 /* A transaction for the flow, if no other worker has it. False if another has. */
 static bool
 try_flow(KnownFlow *known)
@@ -247,6 +267,12 @@ try_flow(KnownFlow *known)
 	bool		taken;
 
 	begin_work(known->flow != NULL ? known->flow->name : "taking a flow");
+	if (gets_on(known))
+	{
+		end_work();
+		known->lagging_since = 0;
+		return true;
+	}
 	scd2_flow_locktag(&tag, known->state.flow_id);
 	taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 	copied = false;
@@ -335,7 +361,7 @@ one_round(TimestampTz *next)
 			done++;
 		else
 		{
-			known->not_before = GetCurrentTimestamp() + LEND_A_HAND;
+			known->not_before = GetCurrentTimestamp() + (at_home(known) ? HELPED : LEND_A_HAND);
 			*next = Min(*next, known->not_before);
 		}
 		scd2_worker_wait(0);
