@@ -81,6 +81,8 @@ create_slot(Scd2Position *position, bool has_row)
 	pgstat_report_activity(STATE_RUNNING, "creating the replication slot: waits for running transactions to end");
 	if (!has_row)
 	{
+		/* No worker saw the end of the extension that was here before. */
+		scd2_drop_orphaned_slots();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		scd2_position_create(position);

@@ -166,10 +166,10 @@ enter(void)
 }
 
 /*
- * Drops the slots that an extension which is gone has left in this database: they would hold back WAL for ever. Only ours have our plugin.
+ * Drops the slots that an extension which is gone has left in this database: they would hold back WAL for ever. Only ours have our plugin. Outside a transaction.
  */
-static void
-drop_orphaned_slots(void)
+void
+scd2_drop_orphaned_slots(void)
 {
 	for (int i = 0; i < max_replication_slots; i++)
 	{
@@ -185,21 +185,29 @@ drop_orphaned_slots(void)
 		if (!ours)
 			continue;
 		ereport(LOG,
-				(errmsg("dropping replication slot \"%s\": extension pg_scd2 is no longer in this database",
+				(errmsg("dropping replication slot \"%s\": the extension that it belonged to is gone",
 						NameStr(name))));
 		ReplicationSlotDrop(NameStr(name), true);
 	}
 }
 
-/* Is there work for this worker in this database? Ends the process if not. */
+/*
+ * Is there work for this worker in this database? Ends the process if not. An extension that was dropped and created again is another one: nothing that this process knows is
+ * true of it, so the next one begins.
+ */
 static void
 check_wanted(void)
 {
+	static Oid	served = InvalidOid;
+	Oid			extension;
 	bool		installed;
 	bool		stopped = false;
 
 	StartTransactionCommand();
-	installed = OidIsValid(get_extension_oid(SCD2_EXTENSION, true));
+	extension = get_extension_oid(SCD2_EXTENSION, true);
+	if (!OidIsValid(served))
+		served = extension;
+	installed = OidIsValid(extension) && extension == served;
 	if (installed)
 	{
 		SPI_connect();
@@ -217,9 +225,9 @@ check_wanted(void)
 		{
 			if (MyReplicationSlot)
 				ReplicationSlotRelease();
-			drop_orphaned_slots();
+			scd2_drop_orphaned_slots();
 		}
-		end_quietly(false, SCD2_CAPTURE_OFF);
+		end_quietly(OidIsValid(extension), SCD2_CAPTURE_OFF);
 	}
 	if (stopped)
 		end_quietly(false, SCD2_CAPTURE_STOPPED);

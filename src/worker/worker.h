@@ -25,6 +25,7 @@ extern Scd2Database *scd2_worker_begin(Scd2WorkerArg *arg);
  * One turn of a worker's loop: waits for its latch at most "ms" (-1: no limit), reloads settings, ends the process when told to.
  */
 extern void scd2_worker_wait(long ms);
+extern void scd2_drop_orphaned_slots(void);
 
 /* Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no longer. Reset at transaction end by the caller. */
 extern void scd2_mark_writes(bool mark);
