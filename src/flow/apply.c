@@ -66,23 +66,6 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 	table_close(leaf, AccessShareLock);
 }
 
-/* After a batch that was read the general way: where is its last version? */
-static void
-find_hint(Scd2Flow *flow, int64 version)
-{
-	Datum		args[] = {Int64GetDatum(version)};
-	bool		isnull;
-
-	flow->hint.leaf = InvalidOid;
-	if (!OidIsValid(flow->leaf) ||
-		SPI_execute_plan(scd2_flow_plan(flow, SCD2_FIND_HINT), args, NULL, false, 1) != SPI_OK_SELECT ||
-		SPI_processed == 0)
-		return;
-	if (DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull)) == flow->leaf)
-		set_hint(flow, (ItemPointer) DatumGetPointer(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull)), version);
-	SPI_freetuptable(SPI_tuptable);
-}
-
 /* Reads versions (watermark, upto]; leaves a hint for the next batch. */
 static void
 read_versions(Scd2Work *work, int64 watermark, int64 upto)
@@ -95,13 +78,14 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 	{
 		ItemPointerSet(&page, ItemPointerGetBlockNumber(&flow->hint.tid), 0);
 		scd2_read_events(work, SCD2_READ_TAIL, 3, args);
-		if (work->last_version >= 0)
-			set_hint(flow, &work->last_tid, work->last_version);
-		return;
 	}
-	scd2_read_events(work, SCD2_READ_RANGE, 2, args);
-	if (work->last_version >= 0)
-		find_hint(flow, work->last_version);
+	else
+		scd2_read_events(work, SCD2_READ_RANGE, 2, args);
+	if (work->last_version < 0)
+		return;
+	flow->hint.leaf = InvalidOid;
+	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf)
+		set_hint(flow, &work->last_tid, work->last_version);
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * events.c
- *		From the rows of a feed, sorted by key, to events of each key.
+ *		From the rows of a feed to the events of each key.
  *
  * With a feed's default sequence a key has one event per version: its net effect. Per key, the images that are live are counted: an insert or post-image adds one,
  * a pre-image or delete takes away an equal one, else the one from before the version; a TRUNCATE takes away all. What is left at the end is the
@@ -9,16 +9,25 @@
  *
  * Undoing (the first copy) counts over all versions at once, and asks the opposite: the image that was taken without having been added is what the key was at the beginning;
  * if there is none and something was added, there was no row.
+ *
+ * A query gives the rows as they come; they are sorted by key here (tuplesort, within work_mem) and then taken key by key. Half of an update's rows need not be sorted: where a unique
+ * index that is checked row by row guards the keys, a key never has two live images, so a pre-image that its post-image follows under the same key says nothing that
+ * the post-image does not: one row that *replaces*. Should a key have two images after all (the index was another one when the changes were made), the batch begins again with all rows.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
 #include "tcop/dest.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
 
 #include "flow/work.h"
 #include "flow/statements.h"
@@ -27,8 +36,20 @@ typedef enum ChangeType
 {
 	CHANGE_ADDS,				/* insert, update_postimage */
 	CHANGE_TAKES,				/* delete, update_preimage */
+	CHANGE_REPLACES,			/* both, under one key; the image is the new one */
 	CHANGE_TRUNCATES
 } ChangeType;
+
+/* Columns of what is sorted, before those of the flow (and, undoing, the start). */
+enum
+{
+	SORT_VERSION,
+	SORT_TIMESTAMP,
+	SORT_CHANGE,				/* ordinal and ChangeType */
+	SORT_COLUMNS
+};
+
+#define CHANGE_BITS		2
 
 typedef struct Place
 {
@@ -44,10 +65,17 @@ typedef struct EventReceiver
 	Scd2Flow   *flow;
 	Scd2Timeline timeline;
 	bool		undo;
-	bool		with_tid;
 
-	Place	   *truncates;		/* in order; they come before the first key */
+	/* While rows come. */
+	Tuplesortstate *sort;
+	TupleTableSlot *to_sort;
+	TupleTableSlot *sorted;
+	bool		holds;			/* a pre-image whose post-image comes next */
+	TupleTableSlot *held;
+
+	Place	   *truncates;		/* in order */
 	int			ntruncates;
+	int			max_truncates;
 
 	/* The key in work. */
 	bool		in_key;
@@ -64,6 +92,7 @@ typedef struct EventReceiver
 	int			nlive;
 	int			max_live;
 	bool		taken;			/* the image from before */
+	bool		exists;			/* there is one */
 	Scd2Image  *before;			/* undo: that image, */
 	Datum		before_start;	/* and since when it is valid */
 } EventReceiver;
@@ -86,6 +115,12 @@ change_type(Datum value)
 	}
 }
 
+static bool
+precedes(const Place *a, const Place *b)
+{
+	return a->version < b->version || (a->version == b->version && a->ordinal < b->ordinal);
+}
+
 static void
 add_event(EventReceiver *r, Scd2EventKind kind, Scd2Image *image)
 {
@@ -103,9 +138,15 @@ finish_version(EventReceiver *r)
 		return;
 	r->in_version = false;
 	if (r->nlive > 0)
+	{
+		r->exists = true;
 		add_event(r, SCD2_UPSERT, r->live[--r->nlive]);
+	}
 	else if (r->taken)
+	{
+		r->exists = false;
 		add_event(r, SCD2_CLOSE, NULL);
+	}
 	while (r->nlive > 0)
 		scd2_image_drop(r->live[--r->nlive]);
 	r->taken = false;
@@ -138,9 +179,7 @@ pass_truncates(EventReceiver *r, const Place *before)
 	{
 		Place	   *truncate = &r->truncates[r->next_truncate];
 
-		if (before != NULL &&
-			(truncate->version > before->version ||
-			 (truncate->version == before->version && truncate->ordinal > before->ordinal)))
+		if (before != NULL && precedes(before, truncate))
 			break;
 		truncate_key(r, truncate);
 	}
@@ -210,6 +249,7 @@ begin_key(EventReceiver *r, const Datum *columns)
 	}
 	MemoryContextSwitchTo(before);
 	r->has_row = scd2_work_last_row(r->work, r->key, &r->row);
+	r->exists = r->has_row && r->row.open;
 	if (r->undo)
 		return;
 	scd2_timeline_begin(&r->timeline);
@@ -296,17 +336,38 @@ take_image(EventReceiver *r, const Datum *columns, const bool *nulls)
 	r->taken = true;
 }
 
+/* An update that left the key as it was: its pre-image is not here, and need not be. */
+static void
+replace_image(EventReceiver *r, const Datum *columns, const bool *nulls)
+{
+	if (r->nlive + (r->exists && !r->taken ? 1 : 0) > 1)
+	{
+		r->flow->all_images = true;
+		ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+						errmsg("flow \"%s\" reads all images of version " INT64_FORMAT, r->flow->name, r->place.version)));
+	}
+	if (r->nlive > 0)
+		scd2_image_drop(r->live[--r->nlive]);
+	else
+		r->taken = true;
+	add_image(r, columns, nulls);
+}
+
 static void
 remember_truncate(EventReceiver *r, const Place *place)
 {
-	if (r->ntruncates == 0)
+	int			at = r->ntruncates++;
+
+	if (at == r->max_truncates)
 	{
-		r->truncates = MemoryContextAlloc(r->work->cxt, sizeof(Place));
-		scd2_work_truncated(r->work, place->timestamp);
+		r->max_truncates = Max(8, r->max_truncates * 2);
+		r->truncates = r->truncates == NULL ?
+			MemoryContextAlloc(r->work->cxt, r->max_truncates * sizeof(Place)) :
+			repalloc(r->truncates, r->max_truncates * sizeof(Place));
 	}
-	else
-		r->truncates = repalloc(r->truncates, (r->ntruncates + 1) * sizeof(Place));
-	r->truncates[r->ntruncates++] = *place;
+	for (; at > 0 && precedes(place, &r->truncates[at - 1]); at--)
+		r->truncates[at] = r->truncates[at - 1];
+	r->truncates[at] = *place;
 	r->work->events++;
 }
 
@@ -320,14 +381,76 @@ check_key_not_null(EventReceiver *r, const bool *nulls, const Place *place)
 								   r->flow->columns[r->flow->keys[i]], r->flow->name, place->version, place->ordinal)));
 }
 
+/* Remembers how far the batch goes, and where its last row is. */
+static void
+note_progress(EventReceiver *r, TupleTableSlot *slot, const Place *place)
+{
+	int			after = SCD2_EVENT_COLUMNS + r->flow->shape.ncolumns;
+
+	if (place->version <= r->work->last_version)
+		return;
+	r->work->last_version = place->version;
+	r->work->last_timestamp = place->timestamp;
+	r->work->last_tid = *(ItemPointer) DatumGetPointer(slot->tts_values[after]);
+	r->work->last_leaf = DatumGetObjectId(slot->tts_values[after + 1]);
+}
+
+/* A row of the feed as it is sorted; its values stay where they are. */
+static void
+fill_sort_row(EventReceiver *r, const Place *place, ChangeType type, const Datum *columns, const bool *nulls)
+{
+	TupleTableSlot *slot = r->to_sort;
+	int			n = r->flow->shape.ncolumns;
+
+	ExecClearTuple(slot);
+	slot->tts_values[SORT_VERSION] = Int64GetDatum(place->version);
+	slot->tts_values[SORT_TIMESTAMP] = TimestampTzGetDatum(place->timestamp);
+	slot->tts_values[SORT_CHANGE] = Int64GetDatum(((int64) place->ordinal << CHANGE_BITS) | type);
+	memcpy(slot->tts_values + SORT_COLUMNS, columns, n * sizeof(Datum));
+	memcpy(slot->tts_isnull + SORT_COLUMNS, nulls, n * sizeof(bool));
+	if (r->undo)
+	{
+		slot->tts_values[SORT_COLUMNS + n] = columns[n + 2];
+		slot->tts_isnull[SORT_COLUMNS + n] = nulls[n + 2];
+	}
+	ExecStoreVirtualTuple(slot);
+}
+
+static void
+let_go(EventReceiver *r)
+{
+	if (r->holds)
+		tuplesort_puttupleslot(r->sort, r->held);
+	r->holds = false;
+}
+
+/* Is this the post-image of the pre-image held, under the same key? */
+static bool
+replaces_held(EventReceiver *r, const Place *place, const Datum *columns)
+{
+	const Datum *held = r->held->tts_values;
+
+	if (DatumGetInt64(held[SORT_VERSION]) != place->version ||
+		DatumGetInt64(held[SORT_CHANGE]) >> CHANGE_BITS != place->ordinal - 1)
+		return false;
+	for (int i = 0; i < r->flow->nkeys; i++)
+	{
+		int			c = r->flow->keys[i];
+
+		if (!datum_image_eq(held[SORT_COLUMNS + c], columns[c], r->flow->shape.typbyval[c], r->flow->shape.typlen[c]))
+			return false;
+	}
+	return true;
+}
+
 static bool
 receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	EventReceiver *r = (EventReceiver *) self;
-	Place		place;
-	ChangeType	type;
 	Datum	   *columns;
 	bool	   *nulls;
+	Place		place;
+	ChangeType	type;
 
 	slot_getallattrs(slot);
 	columns = slot->tts_values + SCD2_EVENT_COLUMNS;
@@ -335,14 +458,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	place.version = DatumGetInt64(slot->tts_values[SCD2_EVENT_VERSION]);
 	place.ordinal = DatumGetInt32(slot->tts_values[SCD2_EVENT_ORDINAL]);
 	place.timestamp = DatumGetTimestampTz(slot->tts_values[SCD2_EVENT_TIMESTAMP]);
-	if (place.version > r->work->last_version)
-	{
-		r->work->last_version = place.version;
-		r->work->last_timestamp = place.timestamp;
-		if (r->with_tid)
-			r->work->last_tid = *(ItemPointer) DatumGetPointer(columns[r->flow->shape.ncolumns]);
-	}
-
+	note_progress(r, slot, &place);
 	type = change_type(slot->tts_values[SCD2_EVENT_TYPE]);
 	if (type == CHANGE_TRUNCATES)
 	{
@@ -350,6 +466,57 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 		return true;
 	}
 	check_key_not_null(r, nulls, &place);
+	if (r->holds && type == CHANGE_ADDS && replaces_held(r, &place, columns))
+	{
+		r->holds = false;
+		type = CHANGE_REPLACES;
+	}
+	let_go(r);
+	fill_sort_row(r, &place, type, columns, nulls);
+	if (type == CHANGE_TAKES && !r->flow->all_images && !r->undo)
+	{
+		ExecCopySlot(r->held, r->to_sort);
+		slot_getallattrs(r->held);
+		r->holds = true;
+	}
+	else
+		tuplesort_puttupleslot(r->sort, r->to_sort);
+	return true;
+}
+
+static void
+startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+}
+
+static void
+shut_down(DestReceiver *self)
+{
+	let_go((EventReceiver *) self);
+}
+
+static void
+destroy(DestReceiver *self)
+{
+}
+
+/* Next row in the order of keys, versions and changes. */
+static void
+take_row(EventReceiver *r, TupleTableSlot *slot)
+{
+	Datum	   *columns;
+	bool	   *nulls;
+	int64		change;
+	Place		place;
+
+	slot_getallattrs(slot);
+	columns = slot->tts_values + SORT_COLUMNS;
+	nulls = slot->tts_isnull + SORT_COLUMNS;
+	change = DatumGetInt64(slot->tts_values[SORT_CHANGE]);
+	place.version = DatumGetInt64(slot->tts_values[SORT_VERSION]);
+	place.timestamp = DatumGetTimestampTz(slot->tts_values[SORT_TIMESTAMP]);
+	place.ordinal = change >> CHANGE_BITS;
+
 	if (!same_key(r, columns))
 	{
 		finish_key(r);
@@ -357,31 +524,89 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	}
 	pass_truncates(r, &place);
 	enter_version(r, &place);
-	if (type == CHANGE_ADDS)
-		add_image(r, columns, nulls);
-	else
-		take_image(r, columns, nulls);
-	return true;
+	switch (change & ((1 << CHANGE_BITS) - 1))
+	{
+		case CHANGE_ADDS:
+			add_image(r, columns, nulls);
+			break;
+		case CHANGE_REPLACES:
+			replace_image(r, columns, nulls);
+			break;
+		default:
+			take_image(r, columns, nulls);
+	}
+}
+
+static TupleDesc
+sort_desc(Scd2Flow *flow, bool undo)
+{
+	int			n = flow->shape.ncolumns;
+	TupleDesc	desc = CreateTemplateTupleDesc(SORT_COLUMNS + n + (undo ? 1 : 0));
+
+	TupleDescInitEntry(desc, SORT_VERSION + 1, "version", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, SORT_TIMESTAMP + 1, "at", TIMESTAMPTZOID, -1, 0);
+	TupleDescInitEntry(desc, SORT_CHANGE + 1, "change", INT8OID, -1, 0);
+	for (int i = 0; i < n; i++)
+		TupleDescCopyEntry(desc, SORT_COLUMNS + i + 1, flow->store_desc[SCD2_INSERTS], i + 1);
+	if (undo)
+		TupleDescInitEntry(desc, SORT_COLUMNS + n + 1, "starts", TIMESTAMPTZOID, -1, 0);
+	return desc;
+}
+
+/* By key, version and change. */
+static void
+begin_sort(EventReceiver *r)
+{
+	Scd2Flow   *flow = r->flow;
+	TupleDesc	desc = sort_desc(flow, r->undo);
+	int			n = flow->nkeys + 2;
+	AttrNumber *columns = palloc(n * sizeof(AttrNumber));
+	Oid		   *operators = palloc(n * sizeof(Oid));
+	Oid		   *collations = palloc0(n * sizeof(Oid));
+	bool	   *nulls_first = palloc0(n * sizeof(bool));
+
+	for (int i = 0; i < flow->nkeys; i++)
+	{
+		columns[i] = SORT_COLUMNS + flow->keys[i] + 1;
+		operators[i] = flow->key_less[i];
+		collations[i] = flow->key_collation[i];
+	}
+	columns[n - 2] = SORT_VERSION + 1;
+	columns[n - 1] = SORT_CHANGE + 1;
+	operators[n - 2] = operators[n - 1] = Int8LessOperator;
+	r->sort = tuplesort_begin_heap(desc, n, columns, operators, collations, nulls_first, work_mem, NULL, TUPLESORT_NONE);
+	r->to_sort = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	r->held = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	r->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 }
 
 static void
-startup(DestReceiver *self, int operation, TupleDesc desc)
+end_sort(EventReceiver *r)
 {
-	scd2_work_start_lookups(((EventReceiver *) self)->work);
+	ExecDropSingleTupleTableSlot(r->to_sort);
+	ExecDropSingleTupleTableSlot(r->held);
+	ExecDropSingleTupleTableSlot(r->sorted);
+	tuplesort_end(r->sort);
 }
 
+/* All rows are here: key by key. */
 static void
-shutdown_receiver(DestReceiver *self)
+take_rows(EventReceiver *r)
 {
-	EventReceiver *r = (EventReceiver *) self;
-
+	tuplesort_performsort(r->sort);
+	if (r->ntruncates > 0)
+		scd2_work_truncated(r->work, r->truncates[0].timestamp);
+	/* A snapshot that sees what this transaction has done so far. */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_work_start_lookups(r->work);
+	while (tuplesort_gettupleslot(r->sort, true, false, r->sorted, NULL))
+	{
+		CHECK_FOR_INTERRUPTS();
+		take_row(r, r->sorted);
+	}
 	finish_key(r);
 	scd2_work_stop_lookups(r->work);
-}
-
-static void
-destroy(DestReceiver *self)
-{
+	PopActiveSnapshot();
 }
 
 /*
@@ -401,40 +626,52 @@ scd2_params(SPIPlanPtr plan, int nargs, const Datum *args)
 	return params;
 }
 
+static void
+run_query(EventReceiver *r, Scd2Statement which, int nargs, const Datum *args)
+{
+	SPIPlanPtr	plan = scd2_flow_plan(r->flow, which);
+	SPIExecuteOptions options = {.dest = &r->pub};
+	int			nest = NewGUCNestLevel();
+	int			result;
+
+	if (which == SCD2_READ_TAIL)
+		(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	options.params = scd2_params(plan, nargs, args);
+	result = SPI_execute_plan_extended(plan, &options);
+	if (result < 0)
+		elog(ERROR, "reading the feed failed: %s", SPI_result_code_string(result));
+	AtEOXact_GUC(true, nest);
+}
+
 /*
- * Reads events by one of the READ statements and has the batch collect the row changes that follow from them.
+ * Reads events by one of the READ statements and has the row changes that follow from them made.
  */
 void
 scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
 	Scd2Flow   *flow = work->flow;
-	SPIExecuteOptions options = {0};
 	EventReceiver r = {
-		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = destroy, .mydest = DestNone},
+		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shut_down, .rDestroy = destroy, .mydest = DestNone},
 		.work = work,
 		.flow = flow,
 		.undo = which == SCD2_READ_SEEN,
-		.with_tid = which == SCD2_READ_TAIL,
 		.max_live = 8
 	};
-	int			nest = NewGUCNestLevel();
-	SPIPlanPtr	plan;
-	int			result;
+	MemoryContext before = MemoryContextSwitchTo(work->cxt);
 
-	r.live = MemoryContextAlloc(work->cxt, r.max_live * sizeof(Scd2Image *));
+	r.live = palloc(r.max_live * sizeof(Scd2Image *));
 	r.timeline.shape = &flow->shape;
 	r.timeline.scd_type = flow->scd_type;
 	r.timeline.compare = flow->sequence_compare;
+	r.timeline.sequence_typlen = sizeof(TimestampTz);
+	r.timeline.sequence_typbyval = FLOAT8PASSBYVAL;
 	r.timeline.use.arg = &r;
 	r.timeline.use.next_row = give_row;
 	r.timeline.use.change = take_change;
-	if (which == SCD2_READ_TAIL)
-		(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	plan = scd2_flow_plan(flow, which);
-	options.params = scd2_params(plan, nargs, args);
-	options.dest = &r.pub;
-	result = SPI_execute_plan_extended(plan, &options);
-	if (result < 0)
-		elog(ERROR, "reading the feed failed: %s", SPI_result_code_string(result));
-	AtEOXact_GUC(true, nest);
+	begin_sort(&r);
+	run_query(&r, which, nargs, args);
+	MemoryContextSwitchTo(work->cxt);
+	take_rows(&r);
+	end_sort(&r);
+	MemoryContextSwitchTo(before);
 }

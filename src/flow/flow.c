@@ -72,7 +72,10 @@ static const char definition_query[] =
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
 	"       quote_ident(cn.nspname) || '.' || quote_ident(c.relname) AS feed_sql,"
 	"       format('%I.%I', f.target_schema, f.target_name) AS target_was,"
-	"       EXISTS (SELECT FROM scd2_internal.feed AS o WHERE o.source_relid = f.target_relid AND NOT o.disabled) AS has_feed"
+	"       NOT EXISTS (SELECT FROM pg_catalog.pg_index AS i"
+	"           WHERE i.indrelid = f.source_relid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL"
+	"             AND NOT EXISTS (SELECT FROM unnest(i.indkey[0:i.indnkeyatts - 1]) AS k JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k"
+	"                             WHERE a.attname <> ALL (f.keys))) AS all_images"
 	" FROM scd2_internal.flow AS f"
 	" LEFT JOIN scd2_internal.feed AS e USING (feed_id)"
 	" LEFT JOIN pg_catalog.pg_class AS t ON t.oid = f.target_relid LEFT JOIN pg_catalog.pg_namespace AS tn ON tn.oid = t.relnamespace"
@@ -116,7 +119,7 @@ read_definition(Scd2Flow *flow)
 	flow->source_alias = field("source_alias");
 	flow->feed_sql = field("feed_sql");
 	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
-	flow->has_feed = strcmp(field("has_feed"), "t") == 0;
+	flow->all_images = strcmp(field("all_images"), "t") == 0;
 	flow->start_column = field("start_column");
 	flow->end_column = field("end_column");
 	flow->current_column = field("current_column");
@@ -257,6 +260,7 @@ read_key_order(Scd2Flow *flow)
 	index = index_open(flow->target_index, AccessShareLock);
 	flow->key_compare = palloc0(flow->nkeys * sizeof(FmgrInfo));
 	flow->key_equal = palloc0(flow->nkeys * sizeof(FmgrInfo));
+	flow->key_less = palloc0(flow->nkeys * sizeof(Oid));
 	flow->key_collation = palloc0(flow->nkeys * sizeof(Oid));
 	for (int i = 0; i < expected; i++)
 	{
@@ -272,6 +276,8 @@ read_key_order(Scd2Flow *flow)
 		fmgr_info_cxt(get_opcode(get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
 													 index->rd_opcintype[i], BTEqualStrategyNumber)),
 					  &flow->key_equal[i], flow->cxt);
+		flow->key_less[i] = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
+												index->rd_opcintype[i], BTLessStrategyNumber);
 		flow->key_collation[i] = index->rd_indcollation[i];
 	}
 	index_close(index, AccessShareLock);

@@ -15,10 +15,9 @@
 /* Statements, each prepared when first needed and kept. */
 typedef enum Scd2Statement
 {
-	SCD2_READ_RANGE,			/* versions ($1, $2] of the feed, by key */
+	SCD2_READ_RANGE,			/* versions ($1, $2] of the feed */
 	SCD2_READ_TAIL,				/* the same from a place in the last leaf on ($3) */
 	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees; $4: the beginning */
-	SCD2_FIND_HINT,				/* a row of version $1 */
 	SCD2_INSERT,
 	SCD2_CLOSE_ROWS,
 	SCD2_REWRITE,
@@ -71,7 +70,7 @@ typedef struct Scd2Flow
 	char	   *feed_sql;
 	char	   *leaf_sql;
 	bool		source_partitioned;
-	bool		has_feed;		/* the target is a source itself */
+	bool		all_images;		/* pre-images are needed even where the key stays (events.c) */
 
 	int			nkeys;
 	int		   *keys;			/* positions in columns */
@@ -86,6 +85,7 @@ typedef struct Scd2Flow
 	AttrNumber	current_attnum; /* 0: none */
 	FmgrInfo   *key_compare;	/* btree order of each key */
 	FmgrInfo   *key_equal;
+	Oid		   *key_less;
 	Oid		   *key_collation;
 	FmgrInfo	sequence_compare;
 

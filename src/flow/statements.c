@@ -2,7 +2,7 @@
  * statements.c
  *		The SQL of a flow.
  *
- * READ statements give the rows of a feed sorted by key, so that the engine sees one key after the other; truncates have NULL keys and come first.
+ * READ statements give the rows of a feed as they come (events.c sorts them), each with its place.
  * The writing statements are set-wise: they join the target with what the engine put into tuplestores (named relations scd2_…), by the
  * place of the row, which no other transaction can have moved: only the flow writes its target.
  */
@@ -41,10 +41,11 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, "SELECT _change_type, _commit_version, _commit_timestamp, _change_ordinal");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
+	if (which == SCD2_READ_SEEN)
+		scd2_sql(sql, ", %s", scd2_flow_start_sql(flow, "$4"));
 	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, ", %I.ctid FROM ONLY %s AS %I", flow->source_alias, flow->leaf_sql, flow->source_alias);
-	else if (which == SCD2_READ_SEEN)
-		scd2_sql(sql, ", %s FROM %s AS %I", scd2_flow_start_sql(flow, "$4"), flow->feed_sql, flow->source_alias);
+		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
 	else
 		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
 	scd2_sql(sql, " WHERE _commit_version > $1 AND _commit_version <= $2");
@@ -52,10 +53,6 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
 	else if (which == SCD2_READ_SEEN)
 		scd2_sql(sql, " AND pg_visible_in_snapshot(_xid, $3)");
-	scd2_sql(sql, " ORDER BY ");
-	for (int k = 0; k < flow->nkeys; k++)
-		scd2_sql(sql, "%I.%I NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
-	scd2_sql(sql, "_commit_version, _change_ordinal");
 }
 
 static void
@@ -136,11 +133,6 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 			argtypes[2] = which == SCD2_READ_TAIL ? TIDOID : PG_SNAPSHOTOID;
 			argtypes[3] = TIMESTAMPTZOID;
 			*nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
-			break;
-		case SCD2_FIND_HINT:
-			scd2_sql(&sql, "SELECT ctid, tableoid FROM %s WHERE _commit_version = $1 LIMIT 1", flow->feed_sql);
-			argtypes[0] = INT8OID;
-			*nargs = 1;
 			break;
 		case SCD2_INSERT:
 			append_insert(&sql, flow);

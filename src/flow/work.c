@@ -93,6 +93,9 @@ scd2_work_begin(Scd2Flow *flow)
 	work->key_cxt = AllocSetContextCreate(work->cxt, "pg_scd2 key", ALLOCSET_DEFAULT_SIZES);
 	work->row_values = palloc0((flow->shape.ncolumns + 2) * sizeof(Datum));
 	work->row_nulls = palloc0((flow->shape.ncolumns + 2) * sizeof(bool));
+	work->row_image.values = palloc0(flow->shape.ncolumns * sizeof(Datum));
+	work->row_image.isnull = palloc0(flow->shape.ncolumns * sizeof(bool));
+	work->row_image.borrowed = true;
 	work->last_version = -1;
 	work->target = table_open(flow->target, RowExclusiveLock);
 	work->index = index_open(flow->target_index, RowExclusiveLock);
@@ -145,16 +148,14 @@ scd2_work_stop_lookups(Scd2Work *work)
 }
 
 /*
- * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image is in the key's memory.
+ * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image lives until the next lookup.
  */
 bool
 scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
 {
 	Scd2Flow   *flow = work->flow;
 	TupleTableSlot *slot = work->slot;
-	Datum	   *values = work->row_values;
-	bool	   *nulls = work->row_nulls;
-	MemoryContext before;
+	Scd2Image  *image = &work->row_image;
 
 	for (int i = 0; i < flow->nkeys; i++)
 		work->scan_keys[i].sk_argument = key[i];
@@ -164,8 +165,8 @@ scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
 	slot_getallattrs(slot);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
-		values[i] = slot->tts_values[flow->attnums[i] - 1];
-		nulls[i] = slot->tts_isnull[flow->attnums[i] - 1];
+		image->values[i] = slot->tts_values[flow->attnums[i] - 1];
+		image->isnull[i] = slot->tts_isnull[flow->attnums[i] - 1];
 	}
 	row->tid = slot->tts_tid;
 	row->open = true;
@@ -176,10 +177,7 @@ scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
 		row->end = slot->tts_values[flow->end_attnum - 1];
 		row->open = slot->tts_isnull[flow->end_attnum - 1];
 	}
-	before = MemoryContextSwitchTo(work->key_cxt);
-	row->image = scd2_image_copy(&flow->shape, values, nulls);
-	row->image->borrowed = true;
-	MemoryContextSwitchTo(before);
+	row->image = image;
 	return true;
 }
 

@@ -29,6 +29,7 @@ typedef struct Scd2Work
 	IndexScanDesc scan;
 	ScanKeyData *scan_keys;
 	TupleTableSlot *slot;
+	Scd2Image	row_image;		/* of the row looked up last, in the slot */
 
 	/* Where changes go: straight into the target, or (NULL) into stores, and from there by SQL. */
 	Scd2Direct *direct;
@@ -42,7 +43,8 @@ typedef struct Scd2Work
 	int64		events;
 	int64		last_version;	/* highest with rows, -1: none */
 	TimestampTz last_timestamp;
-	ItemPointerData last_tid;	/* with READ_TAIL */
+	ItemPointerData last_tid;	/* where that version ends, about */
+	Oid			last_leaf;
 	bool		truncated;
 	TimestampTz truncated_at;	/* the first TRUNCATE */
 

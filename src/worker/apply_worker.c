@@ -43,6 +43,7 @@ typedef struct KnownFlow
 	TimestampTz not_before;		/* refresh interval, or another worker has it */
 	TimestampTz lagging_since;	/* 0: does not */
 	Scd2Flow   *flow;			/* NULL: not loaded */
+	bool		all_images;		/* it was found to need them */
 	bool		listed;			/* seen in the last reload */
 } KnownFlow;
 
@@ -221,11 +222,15 @@ definition(KnownFlow *known)
 {
 	if (known->flow != NULL && (known->flow->stale || known->flow->definition != known->state.definition))
 	{
+		known->all_images |= known->flow->all_images;
 		scd2_flow_free(known->flow);
 		known->flow = NULL;
 	}
 	if (known->flow == NULL)
+	{
 		known->flow = scd2_flow_load(known->state.flow_id);
+		known->flow->all_images |= known->all_images;
+	}
 	return known->flow;
 }
 
@@ -317,6 +322,7 @@ try_flow_safely(KnownFlow *known)
 {
 	ErrorData  *volatile error = NULL;
 	volatile bool taken = true;
+	bool		all_images = known->flow == NULL || known->flow->all_images;
 
 	PG_TRY();
 	{
@@ -337,7 +343,9 @@ try_flow_safely(KnownFlow *known)
 	{
 		if (known->flow != NULL)
 			known->flow->stale = true;
-		record_failure(known, error);
+		/* Unless it only has to begin again in another way. */
+		if (known->flow == NULL || known->flow->all_images == all_images)
+			record_failure(known, error);
 		FreeErrorData(error);
 	}
 	return taken;
