@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include "pg_scd2.h"
@@ -53,6 +54,37 @@ find_twin(Oid public_oid)
 	return twin;
 }
 
+/*
+ * Calls the twin. What it refuses (by RAISE) reaches the user as if the public function had said it: without the lines that tell which internal function
+ * called which, but with the context of the caller. Other errors keep all of it.
+ */
+static Datum
+invoke(FunctionCallInfo twin, List *outer_path)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum		result = (Datum) 0;
+
+	PG_TRY();
+	{
+		result = FunctionCallInvoke(twin);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		scd2_caller_path = outer_path;
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		if (error->funcname == NULL || strcmp(error->funcname, "exec_stmt_raise") != 0)
+			PG_RE_THROW();
+		FlushErrorState();
+		error->context = NULL;
+		ThrowErrorData(error);
+	}
+	PG_END_TRY();
+	return result;
+}
+
 Datum
 scd2_call_internal(PG_FUNCTION_ARGS)
 {
@@ -75,7 +107,7 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 	inner->args[0].isnull = false;
 	memcpy(&inner->args[1], fcinfo->args, fcinfo->nargs * sizeof(NullableDatum));
 	scd2_caller_path = fetch_search_path(false);
-	result = FunctionCallInvoke(inner);
+	result = invoke(inner, outer_path);
 	scd2_caller_path = outer_path;
 	fcinfo->isnull = inner->isnull;
 	return result;
