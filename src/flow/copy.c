@@ -4,7 +4,7 @@
  *
  * The beginning is version V of time T. In one READ COMMITTED transaction:
  *
- *   1. the source's rows as snapshot S sees them go into the target. S is taken when all of V is visible, so S shows the source at V or later;
+ *   1. the source's rows as snapshot S sees them go into the target. S is taken when the source is locked and all of V is visible, so S shows the source at V or later;
  *   2. capture passes the end of the log as it was after S: now the feed has every transaction that S saw;
  *   3. what S saw of versions after V is undone by the images in the feed (events.c says how).
  *
@@ -16,10 +16,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/lmgr.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -149,6 +151,18 @@ copy_rows(Scd2Work *work, TimestampTz beginning)
 	}
 }
 
+/*
+ * Before S is taken: a TRUNCATE or a rewrite that commits while we wait for its lock would empty the table for an S that is older. With the lock in hand S sees it, or it
+ * comes after us.
+ */
+static void
+lock_source(Scd2Flow *flow)
+{
+	LockRelationOid(flow->source, AccessShareLock);
+	if (flow->source_partitioned)
+		list_free(find_all_inheritors(flow->source, AccessShareLock, NULL));
+}
+
 /* Step 1. Returns S, as text. */
 static char *
 copy_under_snapshot(Scd2Work *work, TimestampTz beginning)
@@ -239,6 +253,7 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	}
 	work = scd2_work_begin(flow);
 	use_settings_of_flow(flow);
+	lock_source(flow);
 	for (;;)
 	{
 		delete_all(flow);
