@@ -286,10 +286,8 @@ scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, Heap
 	at = (char *) row + head;
 	memcpy(at, change_types[type].data, change_types[type].size);
 	at += change_types[type].size;
-	*(MetaTail *) at = (MetaTail)
-	{
-		batch->version, batch->version_timestamp, batch->ordinal, 0, batch->full_xid
-	};
+	*(MetaTail *) at = (MetaTail){
+		batch->version, batch->version_timestamp, batch->ordinal, 0, batch->full_xid};
 	memcpy(at + sizeof(MetaTail), (char *) from + from->t_hoff, data);
 }
 

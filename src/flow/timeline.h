@@ -96,14 +96,14 @@ typedef struct Scd2TimelineUse
 	void	   *arg;
 
 	/* Existing rows and memory of the key, ascending, from the last that begins below the first event on. What they return lives until the key is done. */
-	Scd2Row    *(*next_row) (void *arg);
-	Scd2Memory *(*next_memory) (void *arg); /* NULL: nothing is remembered */
+	Scd2Row *(*next_row)(void *arg);
+	Scd2Memory *(*next_memory)(void *arg); /* NULL: nothing is remembered */
 
 	/* Does a complete snapshot speak of the key? NULL: each of all keys. */
-	bool		(*in_scope) (void *arg, const Scd2Mark *mark);
+	bool (*in_scope)(void *arg, const Scd2Mark *mark);
 
-	void		(*change) (void *arg, const Scd2Change *change);
-	void		(*remember) (void *arg, const Scd2Memory *was, const Scd2Memory *now);	/* one of them may be NULL */
+	void (*change)(void *arg, const Scd2Change *change);
+	void (*remember)(void *arg, const Scd2Memory *was, const Scd2Memory *now); /* one of them may be NULL */
 } Scd2TimelineUse;
 
 /* What became of the events that came in. */

@@ -183,6 +183,9 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 		kids->out_of_workers = false;
 		return 0;
 	}
+	for (int i = scd2_max_apply_workers; i < SCD2_MAX_APPLY; i++)
+		if (alive(&kids->apply[i])) /* the setting was lowered */
+			TerminateBackgroundWorker(kids->apply[i]);
 	if (db->state != SCD2_CAPTURE_RUNNING || kids->apply_retry_at > now)
 		return kids->apply_retry_at > now ? kids->apply_retry_at : 0;
 	for (int i = 0; i < napply; i++)

@@ -298,7 +298,7 @@ note_error(const char *message)
 }
 
 void
-scd2_worker_run(void (*loop) (void))
+scd2_worker_run(void (*loop)(void))
 {
 	PG_TRY();
 	{

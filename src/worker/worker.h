@@ -36,7 +36,7 @@ extern void scd2_worker_set_state(Scd2CaptureState state);
 /*
  * Runs a worker's loop. An error ends the process, for nothing in its memory is worth keeping: with the error, or quietly if what went wrong is that the extension was dropped.
  */
-extern void scd2_worker_run(void (*loop) (void));
+extern void scd2_worker_run(void (*loop)(void));
 
 /* True in capture and apply workers: their writes pass the guard triggers on feeds and targets. */
 extern bool scd2_in_worker;
