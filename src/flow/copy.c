@@ -179,11 +179,14 @@ copy_under_snapshot(Scd2Work *work, TimestampTz beginning)
 	return snapshot;
 }
 
-/* Step 2. */
+/*
+ * Step 2. It takes as long as capture takes; if the workers are told to look whether they are wanted, the copy ends, so that they can.
+ */
 static void
 wait_for_capture(void)
 {
 	Scd2Database *db = scd2_my_database();
+	uint32		recheck = pg_atomic_read_u32(&db->recheck);
 	XLogRecPtr	end = scd2_flushed_end();
 
 	pgstat_report_activity(STATE_RUNNING, "first copy: waiting for capture");
@@ -192,6 +195,9 @@ wait_for_capture(void)
 	{
 		ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION);
 		CHECK_FOR_INTERRUPTS();
+		if (pg_atomic_read_u32(&db->recheck) != recheck)
+			ereport(ERROR, (errcode(ERRCODE_OPERATOR_INTERVENTION),
+							errmsg("first copy interrupted: the workers may have to stop")));
 		scd2_wake_capture(end);
 	}
 	ConditionVariableCancelSleep();
@@ -246,6 +252,9 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	Datum		snapshot;
 	Datum		args[4];
 
+	if (!OidIsValid(flow->source))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("source \"%s\" of flow \"%s\" does not exist", flow->source_alias, flow->name)));
 	if (state->fresh && flow->starting_version >= 0)
 	{
 		state->begin_version = flow->starting_version;

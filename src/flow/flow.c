@@ -68,7 +68,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       t.oid AS target, s.oid AS source, c.oid AS feed, s.relname AS source_alias, s.relkind = 'p' AS source_partitioned,"
+	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
 	"       quote_ident(cn.nspname) || '.' || quote_ident(c.relname) AS feed_sql,"
 	"       format('%I.%I', f.target_schema, f.target_name) AS target_was,"

@@ -164,14 +164,14 @@ scd2_state_copied(Scd2FlowState *state, int64 rows)
 	state->retry_at = 0;
 }
 
-/* Errors that may pass by themselves: conflicts, resources, operators, locks. */
+/* Errors that may pass by themselves: conflicts, resources, operators. */
 static bool
 is_transient(int sqlerrcode)
 {
 	int			category = ERRCODE_TO_CATEGORY(sqlerrcode);
 
 	return category == ERRCODE_TRANSACTION_ROLLBACK || category == ERRCODE_INSUFFICIENT_RESOURCES ||
-		category == ERRCODE_OPERATOR_INTERVENTION || sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+		category == ERRCODE_OPERATOR_INTERVENTION;
 }
 
 static char *
@@ -182,7 +182,18 @@ error_text(const ErrorData *error)
 }
 
 /*
- * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s, and gives up after 3 failures in a row, or 8 of the kind that may pass.
+ * How many failures in a row are the last: 3, or 8 of the kind that may pass. Waiting for a lock on the target is not for us to give up.
+ */
+static int
+failures_allowed(int sqlerrcode)
+{
+	if (sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
+		return INT_MAX;
+	return is_transient(sqlerrcode) ? 8 : 3;
+}
+
+/*
+ * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s (waiting for a lock: 5 s), and at last gives up.
  */
 void
 scd2_state_failed(Scd2FlowState *state, const ErrorData *error)
@@ -190,8 +201,9 @@ scd2_state_failed(Scd2FlowState *state, const ErrorData *error)
 	Oid			types[] = {INT4OID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID};
 	TimestampTz now = GetCurrentTimestamp();
 	int			failures = state->failures + 1;
-	bool		gives_up = failures >= (is_transient(error->sqlerrcode) ? 8 : 3);
-	int64		pause = Min(60, INT64CONST(1) << Min(failures - 1, 6)) * USECS_PER_SEC;
+	bool		gives_up = failures >= failures_allowed(error->sqlerrcode);
+	int64		longest = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? 5 : 60;
+	int64		pause = Min(longest, INT64CONST(1) << Min(failures - 1, 6)) * USECS_PER_SEC;
 	Datum		args[] = {
 		Int32GetDatum(state->flow_id), CStringGetTextDatum(error_text(error)), Int32GetDatum(failures),
 		Int32GetDatum(gives_up ? 1 : 0), TimestampTzGetDatum(now + pause)

@@ -36,20 +36,29 @@ CREATE FUNCTION scd2_internal.check_starting_version(feed_id integer, source oid
 DECLARE
     earliest bigint;
     latest   bigint;
-    missing  int8range;
 BEGIN
-    SELECT s.earliest_version, s.gap INTO earliest, missing FROM scd2_internal.feed_state AS s WHERE s.feed_id = check_starting_version.feed_id;
+    SELECT s.earliest_version INTO earliest FROM scd2_internal.feed_state AS s WHERE s.feed_id = check_starting_version.feed_id;
     SELECT p.version INTO latest FROM scd2_internal.position AS p;
     IF earliest IS NULL OR starting_version < earliest OR starting_version > latest THEN
         RAISE invalid_parameter_value USING MESSAGE = format('starting_version %s is not in the feed of "%s"', starting_version, source::regclass),
             DETAIL = CASE WHEN earliest IS NULL THEN 'The feed begins with this transaction.' ELSE format('It can be from %s to %s.', earliest, latest) END;
     END IF;
-    IF missing && int8range(starting_version, NULL, '()') THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = format('feed of "%s" has a gap at versions %s', source::regclass, missing),
-            HINT = format('SELECT scd2.resync(%L);', source::regclass);
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_starting_version(integer, oid, bigint) IS 'Raises 22023 unless the feed reaches back to the version';
+
+-- A feed that failed gets no more rows: what is made from it would stand still, and say so to nobody.
+CREATE FUNCTION scd2_internal.check_feed_runs(feed_id integer, since bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s scd2_internal.feed_state;
+BEGIN
+    SELECT q.* INTO s FROM scd2_internal.feed_state AS q WHERE q.feed_id = check_feed_runs.feed_id;
+    IF s.state = 'failed' OR s.gap && int8range(since, NULL, '()') THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('feed of "%s" has a gap at versions %s', s.source_relid::regclass, s.gap),
+            DETAIL = s.error, HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_starting_version(integer, oid, bigint) IS 'Raises 22023 or 55000 unless the feed reaches back to the version';
+COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed has failed, or has a gap after version "since"';
 
 -- Everything about a flow over a feed with its default sequence that both track() and create_auto_cdc_flow() do.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, target_schema name, target_name name, target_relid oid, feed_id integer, keys name[],
@@ -111,6 +120,7 @@ BEGIN
         END IF;
     END IF;
 
+    PERFORM scd2_internal.check_feed_runs(feed_id, starting_version);
     IF initial_start IS NOT NULL THEN
         PERFORM scd2_internal.check_expression(initial_start, source, 'timestamptz'::regtype, 'initial_start');
     END IF;
@@ -170,7 +180,7 @@ DECLARE
     named scd2_internal.flow;
     owner oid;
 BEGIN
-    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR UPDATE;
+    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RAISE undefined_object USING MESSAGE = format('flow "%s" does not exist', flow_name), HINT = 'SELECT flow FROM scd2.flows;';
     END IF;
@@ -419,6 +429,7 @@ BEGIN
     IF NOT FOUND THEN           -- it has not even begun: the first copy is still to come
         RETURN;
     END IF;
+    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
     SELECT f.feed_relid, s.earliest_version INTO feed
         FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
     -- The table as it was at the beginning is today's with all later changes undone; that needs them all, and a TRUNCATE does not say what it took.
