@@ -60,6 +60,27 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed has failed, or has a gap after version "since"';
 
+-- Arguments that go with one type of target only.
+CREATE FUNCTION scd2_internal.check_scd_type(scd_type integer, refresh_interval interval, track_list name[], track_except_list name[], current_column name,
+                                             open_row_index boolean, initial_start text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF scd_type IS NULL OR scd_type NOT IN (1, 2) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('stored_as_scd_type is %s', coalesce(scd_type::text, 'NULL')), HINT = 'It is 1 or 2.';
+    END IF;
+    IF refresh_interval IS NULL OR refresh_interval < '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
+    END IF;
+    IF scd_type = 1 THEN
+        PERFORM scd2_internal.refuse_with_type_1('track_history_column_list', track_list IS NOT NULL);
+        PERFORM scd2_internal.refuse_with_type_1('track_history_except_column_list', track_except_list IS NOT NULL);
+        PERFORM scd2_internal.refuse_with_type_1('current_column', current_column IS NOT NULL);
+        PERFORM scd2_internal.refuse_with_type_1('open_row_index', open_row_index);
+        PERFORM scd2_internal.refuse_with_type_1('initial_start', initial_start IS NOT NULL);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_scd_type(integer, interval, name[], name[], name, boolean, text) IS 'Raises 22023 for a type that is none, and for arguments that do not go with it';
+
 -- Everything about a flow over a feed with its default sequence that both track() and create_auto_cdc_flow() do.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, target_schema name, target_name name, target_relid oid, feed_id integer, keys name[],
         column_list name[], except_column_list name[], scd_type integer, track_list name[], track_except_list name[],
@@ -74,26 +95,13 @@ DECLARE
     allowed name[];
     chosen  name[];
     tracked name[];
-    columns_needed integer;
     id      integer;
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = add_feed_flow.feed_id;
     source := feed.source_relid;
     SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
-    IF scd_type IS NULL OR scd_type NOT IN (1, 2) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('stored_as_scd_type is %s', coalesce(scd_type::text, 'NULL')), HINT = 'It is 1 or 2.';
-    END IF;
-    IF refresh_interval IS NULL OR refresh_interval < '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
-    END IF;
-    IF scd_type = 1 THEN
-        PERFORM scd2_internal.refuse_with_type_1('track_history_column_list', track_list IS NOT NULL);
-        PERFORM scd2_internal.refuse_with_type_1('track_history_except_column_list', track_except_list IS NOT NULL);
-        PERFORM scd2_internal.refuse_with_type_1('current_column', current_column IS NOT NULL);
-        PERFORM scd2_internal.refuse_with_type_1('open_row_index', open_row_index);
-        PERFORM scd2_internal.refuse_with_type_1('initial_start', initial_start IS NOT NULL);
-    END IF;
+    PERFORM scd2_internal.check_scd_type(scd_type, refresh_interval, track_list, track_except_list, current_column, open_row_index, initial_start);
 
     -- Columns: those of the source that its feed has.
     SELECT array_agg(a.attname ORDER BY a.attnum) INTO allowed FROM pg_attribute AS a
@@ -264,6 +272,8 @@ BEGIN
     RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = id);
 END $$;
 
+COMMENT ON FUNCTION scd2_internal.create_auto_cdc_flow(oid, text, regclass, name[], text, text, text, name[], name[], integer, name[], name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS 'What scd2.create_auto_cdc_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
 CREATE FUNCTION scd2.create_auto_cdc_flow(target text, source regclass, keys name[], sequence_by text DEFAULT NULL, apply_as_deletes text DEFAULT NULL, apply_as_truncates text DEFAULT NULL,
         column_list name[] DEFAULT NULL, except_column_list name[] DEFAULT NULL, stored_as_scd_type integer DEFAULT 1, track_history_column_list name[] DEFAULT NULL,
         track_history_except_column_list name[] DEFAULT NULL, ignore_null_updates boolean DEFAULT false, ignore_null_updates_column_list name[] DEFAULT NULL,
@@ -331,6 +341,8 @@ BEGIN
     RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = id);
 END $$;
 
+COMMENT ON FUNCTION scd2_internal.track(oid, regclass, text, name[], integer, text, text, text, name[], name[], name[], name[], name, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS 'What scd2.track() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
 CREATE FUNCTION scd2.track(source regclass, target text DEFAULT NULL, keys name[] DEFAULT NULL, stored_as_scd_type integer DEFAULT 2, sequence_by text DEFAULT NULL,
         apply_as_deletes text DEFAULT NULL, apply_as_truncates text DEFAULT NULL, column_list name[] DEFAULT NULL, except_column_list name[] DEFAULT NULL,
         track_history_column_list name[] DEFAULT NULL, track_history_except_column_list name[] DEFAULT NULL, name name DEFAULT NULL, source_filter text DEFAULT NULL,
@@ -363,6 +375,8 @@ BEGIN
     END IF;
 END $$;
 
+COMMENT ON FUNCTION scd2_internal.untrack(oid, regclass, boolean, boolean) IS 'What scd2.untrack() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
 CREATE FUNCTION scd2.untrack(source regclass, drop_targets boolean DEFAULT false, drop_feed boolean DEFAULT false) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2.untrack(regclass, boolean, boolean) IS
@@ -378,6 +392,8 @@ BEGIN
     UPDATE scd2_internal.flow AS f SET paused = true WHERE f.flow_id = named.flow_id AND NOT f.paused;
 END $$;
 
+COMMENT ON FUNCTION scd2_internal.pause_flow(oid, name) IS 'What scd2.pause_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
 CREATE FUNCTION scd2.pause_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2.pause_flow(name) IS 'Stops a flow after its current batch, until resume_flow(). 42704 no such flow, 42501 not the owner of its target.';
 
@@ -392,6 +408,8 @@ BEGIN
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
 
+COMMENT ON FUNCTION scd2_internal.resume_flow(oid, name) IS 'What scd2.resume_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
 CREATE FUNCTION scd2.resume_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2.resume_flow(name) IS 'Has a paused or failed flow go on where it stopped. 42704 no such flow, 42501 not the owner of its target.';
 
@@ -400,6 +418,8 @@ CREATE FUNCTION scd2_internal.drop_flow(caller oid, name name, drop_target boole
 BEGIN
     PERFORM scd2_internal.remove_flow(scd2_internal.own_flow(caller, name), drop_target);
 END $$;
+
+COMMENT ON FUNCTION scd2_internal.drop_flow(oid, name, boolean) IS 'What scd2.drop_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
 CREATE FUNCTION scd2.drop_flow(name name, drop_target boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2.drop_flow(name, boolean) IS
@@ -451,6 +471,8 @@ BEGIN
         WHERE s.flow_id = refreshed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
+
+COMMENT ON FUNCTION scd2_internal.full_refresh(oid, regclass, text, boolean) IS 'What scd2.full_refresh() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
 CREATE FUNCTION scd2.full_refresh(target regclass, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
