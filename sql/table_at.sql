@@ -48,6 +48,18 @@ SELECT * FROM scd2.table_at(NULL::p, now()) ORDER BY id;
 DROP TABLE p;
 CREATE TABLE p (id integer PRIMARY KEY, k integer, secret text);
 
+-- columns whose names the query might use itself
+CREATE TABLE names (c integer, s text, o text, u text, q text, k text, r text, b text, n text, image text, sign text, copy text, undo text, net text);
+SELECT scd2.enable_change_feed('names');
+INSERT INTO names VALUES (1, 's', 'o', 'u', 'q', 'k', 'r', 'b', 'n', 'image', 'sign', 'copy', 'undo', 'net');
+SELECT scd2.sync() AS v0 \gset
+UPDATE names SET s = 'other', c = 2;
+DELETE FROM names;
+SELECT * FROM scd2.table_at(NULL::names, :v0);
+SELECT * FROM scd2.table_at(NULL::names, :v0 + 1);
+SELECT _row FROM scd2.table_changes('names', :v0 + 2);
+SELECT operation FROM scd2.describe_history('names');
+
 -- a TRUNCATE in between, a version that is not there, what is no table
 CREATE TABLE tr (id integer);
 SELECT scd2.enable_change_feed('tr');

@@ -11,6 +11,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "compat.h"
 #include "flow/image.h"
 
 /*

@@ -205,7 +205,7 @@ DECLARE
     columns text;
 BEGIN
     SELECT string_agg(format('c.%I', a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a WHERE a.attrelid = r.feed AND a.attnum > 5 AND NOT a.attisdropped;
-    RETURN QUERY EXECUTE format('SELECT c._change_type, c._commit_version, c._commit_timestamp, c._change_ordinal, to_jsonb(o) FROM %s c, LATERAL (SELECT %s) o ', r.feed, columns)
+    RETURN QUERY EXECUTE format('SELECT c._change_type, c._commit_version, c._commit_timestamp, c._change_ordinal, to_jsonb(o.*) FROM %s c, LATERAL (SELECT %s) o ', r.feed, columns)
         || scd2._range_condition(starting_timestamp, ending_timestamp)
         USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
 END $$;

@@ -40,7 +40,7 @@ END $$;
 COMMENT ON FUNCTION scd2._undo_rows(anyelement, regclass, bigint, timestamptz, pg_snapshot) IS
     'Part of table_at: the changes after a version (or time) whose transactions a snapshot sees. Errors: 55000 a TRUNCATE or missing versions among them, or as of _feed_range and _wait_captured.';
 
--- The statement that shows a table at a version.
+-- The statement that shows a table at a version. Whole rows are written alias.*: a bare alias would be a column of that name, if there is one.
 CREATE FUNCTION scd2._table_at_query(source regclass, feed regclass) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH c AS (
@@ -61,13 +61,13 @@ CREATE FUNCTION scd2._table_at_query(source regclass, feed regclass) RETURNS tex
         WITH undo AS MATERIALIZED (
             SELECT u.r, ROW(%1$s)::text COLLATE "C" AS image,
                    CASE WHEN (u.r)._change_type IN ('insert', 'update_postimage') THEN -1 ELSE 1 END AS sign
-            FROM (SELECT c AS r FROM scd2._undo_rows(NULL::%2$s, %3$L, $1, $2, pg_current_snapshot()) c) u),
+            FROM (SELECT (c.*)::%2$s AS r FROM scd2._undo_rows(NULL::%2$s, %3$L, $1, $2, pg_current_snapshot()) c) u),
         net AS MATERIALIZED (
             SELECT image, sum(sign) AS n FROM undo GROUP BY image HAVING sum(sign) <> 0)
         SELECT s.* FROM %4$s s
         WHERE NOT EXISTS (SELECT FROM net WHERE net.n < 0 AND net.image = ROW(%5$s)::text COLLATE "C")
         UNION ALL
-        SELECT (k.r).* FROM (SELECT s AS r, net.n, row_number() OVER (PARTITION BY net.image) AS copy
+        SELECT (k.r).* FROM (SELECT (s.*)::%3$s AS r, net.n, row_number() OVER (PARTITION BY net.image) AS copy
                              FROM %4$s s JOIN net ON net.n < 0 AND net.image = ROW(%5$s)::text COLLATE "C") k
         WHERE k.copy > -k.n
         UNION ALL
