@@ -40,8 +40,9 @@ $standby->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM scd2.capture
     OR EXISTS (SELECT FROM scd2.feeds WHERE gap IS NOT NULL OR state <> 'running')}) or die 'a lost slot is not visible';
 my $seen = $standby->safe_psql('postgres', q{SELECT (SELECT state || coalesce(': ' || last_error, '') FROM scd2.capture) || ', feed ' || state || coalesce(', gap ' || gap, '') FROM scd2.feeds});
 ok(1, "after the promotion: $seen");
-my $problems = $standby->safe_psql('postgres', 'SELECT count(*) FROM scd2.diagnose()');
-cmp_ok($problems, '>', 0, 'diagnose() tells of it');
+my $problems = $standby->safe_psql('postgres', 'SELECT * FROM scd2.diagnose()');
+like($problems, qr/slot/, 'diagnose() tells of it');
+note $problems;
 ($result, $stdout, $stderr) = $standby->psql('postgres', "SELECT scd2.sync('10 s')");
 isnt($result, 0, 'sync() does not claim that all is captured');
 done_testing();
