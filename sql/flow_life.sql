@@ -126,7 +126,10 @@ SELECT id, v, __end_at IS NULL AS open FROM t_history;
 SELECT scd2.create_auto_cdc_flow('slow', 't_changes', '{id}', refresh_interval => '1 hour');
 CALL wait_for('(SELECT count(*) = 1 FROM flow_life.slow)');
 INSERT INTO t VALUES (2, 'later', NULL);
-SELECT scd2.sync(targets => '{t_history}') >= 0;
+CALL wait_for('(SELECT count(*) = 2 FROM flow_life.t_history)');
+SELECT count(*) FROM slow;
+-- but for sync()
+SELECT scd2.sync(targets => '{slow}') >= 0;
 SELECT count(*) FROM slow;
 SELECT scd2.drop_flow('slow', true);
 

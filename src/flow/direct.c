@@ -6,7 +6,7 @@
  * again and rebuilt; measured for a million closes and inserts, that is half of all time. Here a close is one update of the row at hand, and inserts go in a page at a time.
  *
  * Only for targets where that is the same as INSERT, UPDATE and DELETE: an ordinary heap of the shape that flows create, perhaps with more columns and indexes. Triggers other than the guard, generated
- * columns, defaults, domains, row security in force, deferrable or foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as the
+ * columns, defaults, row security in force, deferrable or foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as the
  * target's owner, who we are.
  *
  * Rows that end are written at once, new ones gathered and written after; so unique indexes must not reach across keys.
@@ -49,9 +49,18 @@ struct Scd2Direct
 	Size		bytes;
 };
 
-/* Columns that INSERT would treat in a way of its own. */
 static bool
-columns_are_plain(Relation rel)
+is_of_flow(const Scd2Flow *flow, AttrNumber attnum)
+{
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		if (flow->attnums[i] == attnum)
+			return true;
+	return false;
+}
+
+/* No column that INSERT would treat in a way of its own. (Domains of the source are checked there.) */
+static bool
+columns_are_plain(const Scd2Flow *flow, Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
@@ -59,8 +68,10 @@ columns_are_plain(Relation rel)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (!att->attisdropped &&
-			(att->atthasdef || att->attgenerated != '\0' || att->attidentity != '\0' || get_typtype(att->atttypid) == TYPTYPE_DOMAIN))
+		if (att->attisdropped)
+			continue;
+		if (att->atthasdef || att->attgenerated != '\0' || att->attidentity != '\0' ||
+			(get_typtype(att->atttypid) == TYPTYPE_DOMAIN && !is_of_flow(flow, att->attnum)))
 			return false;
 	}
 	return true;
@@ -108,7 +119,7 @@ scd2_direct_begin(Scd2Work *work)
 	Scd2Direct *direct;
 
 	if (!work->plain_triggers || rel->rd_rel->relam != HEAP_TABLE_AM_OID || rel->rd_rules != NULL ||
-		rel->rd_rel->relforcerowsecurity || !columns_are_plain(rel))
+		rel->rd_rel->relforcerowsecurity || !columns_are_plain(work->flow, rel))
 		return NULL;
 	rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(rri, rel, 1, NULL, 0);

@@ -40,7 +40,8 @@ typedef struct KnownFlow
 	Scd2FlowState state;		/* as of the last look */
 	int			feed_id;
 	int64		refresh_interval;	/* µs */
-	TimestampTz not_before;		/* refresh interval, or another worker has it */
+	TimestampTz not_before;		/* another worker has it */
+	TimestampTz refresh_at;		/* with a refresh interval: the next time */
 	TimestampTz lagging_since;	/* 0: does not */
 	Scd2Flow   *flow;			/* NULL: not loaded */
 	bool		all_images;		/* it was found to need them */
@@ -150,7 +151,7 @@ reload(void)
 		known->feed_id = DatumGetInt32(SPI_getbinval(table->vals[i], table->tupdesc, 2, &isnull));
 		known->refresh_interval = DatumGetInt64(SPI_getbinval(table->vals[i], table->tupdesc, 3, &isnull));
 		due = SPI_getbinval(table->vals[i], table->tupdesc, 4, &isnull);
-		known->not_before = isnull ? 0 : DatumGetTimestampTz(due);
+		known->refresh_at = isnull ? 0 : DatumGetTimestampTz(due);
 		known->listed = scd2_state_read(&known->state);
 	}
 	forget_unlisted();
@@ -208,6 +209,8 @@ has_work(KnownFlow *known, TimestampTz *next)
 	if (known->lagging_since == 0)
 		known->lagging_since = now;
 	due = Max(state->retry_at, known->not_before);
+	if (!copy)
+		due = Max(due, known->refresh_at);
 	if (!copy && !at_home(known))
 		due = Max(due, known->lagging_since + LEND_A_HAND);
 	if (due <= now)
@@ -251,7 +254,8 @@ do_work(KnownFlow *known)
 		scd2_apply_batch(definition(known), state, latest_version(known));
 	else
 		return;
-	known->not_before = known->refresh_interval > 0 ? GetCurrentTimestamp() + known->refresh_interval : 0;
+	known->not_before = 0;
+	known->refresh_at = known->refresh_interval > 0 ? GetCurrentTimestamp() + known->refresh_interval : 0;
 }
 
 /* Did the worker that is at home with the flow apply something since we looked? */
@@ -351,6 +355,21 @@ try_flow_safely(KnownFlow *known)
 	return taken;
 }
 
+/* scd2.sync() does not wait for refresh intervals. */
+static void
+run_now(void)
+{
+	static uint32 seen = 0;
+	uint32		asked = pg_atomic_read_u32(&db->run_now);
+	ListCell   *cell;
+
+	if (asked == seen)
+		return;
+	seen = asked;
+	foreach(cell, flows)
+		((KnownFlow *) lfirst(cell))->refresh_at = 0;
+}
+
 /* Goes through the flows once. Returns how many had work that was done here. */
 static int
 one_round(TimestampTz *next)
@@ -358,6 +377,7 @@ one_round(TimestampTz *next)
 	ListCell   *cell;
 	int			done = 0;
 
+	run_now();
 	*next = PG_INT64_MAX;
 	foreach(cell, flows)
 	{

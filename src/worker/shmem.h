@@ -49,6 +49,7 @@ typedef struct Scd2Database
 	pg_atomic_uint64 caught_up; /* when capture last stood at the end of the log, a TimestampTz; 0: not known. Outlives the worker */
 	pg_atomic_uint64 spilled;	/* bytes the decoder wrote to disk */
 	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
+	pg_atomic_uint32 run_now;	/* grows when flows with a refresh_interval shall not wait for it */
 	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */
 	ConditionVariable progress; /* capture or a flow went on */
 } Scd2Database;

@@ -156,6 +156,7 @@ wait_for_progress(Sync *sync, Scd2Database *db)
 		ConditionVariableCancelSleep();
 		check_own_locks();
 		scd2_wake_capture(InvalidXLogRecPtr);
+		pg_atomic_fetch_add_u32(&db->run_now, 1);
 		scd2_wake_apply();
 	}
 	CHECK_FOR_INTERRUPTS();
@@ -194,6 +195,7 @@ flows_pending(Sync *sync, int64 version)
 static void
 wait_until_applied(Sync *sync, Scd2Database *db, int64 version)
 {
+	pg_atomic_fetch_add_u32(&db->run_now, 1);
 	scd2_wake_apply();
 	while (flows_pending(sync, version))
 	{
