@@ -31,6 +31,7 @@
 #include "pg_scd2.h"
 #include "compat.h"
 #include "flow/check.h"
+#include "identity.h"
 
 PG_FUNCTION_INFO_V1(scd2_object_name);
 PG_FUNCTION_INFO_V1(scd2_caller_relation);
@@ -165,9 +166,12 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 	ParseNamespaceItem *item;
 	Node	   *expr;
 	Node	   *coerced;
+	Scd2Identity self;
 	ErrorContextCallback context = {error_context_stack, position_in_expression, expression};
 
 	error_context_stack = &context;
+	/* To read a literal can run the check of a user's domain. */
+	scd2_become(rel->rd_rel->relowner, &self);
 	pstate->p_sourcetext = expression;
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
@@ -178,6 +182,7 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 						errmsg("%s is of type %s instead of %s", argument, format_type_be(exprType(expr)), format_type_be(wanted))));
 	assign_expr_collations(pstate, coerced);
 	check_nature(pstate, coerced, argument);
+	scd2_become_self_again(&self);
 	error_context_stack = context.previous;
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();

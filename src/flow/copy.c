@@ -36,24 +36,34 @@
 #include "worker/sync.h"
 #include "worker/worker.h"
 
-/* Time of a version, as the feed tells it: of its last change at or before it, or of its enabling. */
 static TimestampTz
-version_timestamp(Scd2Flow *flow, int64 version)
+enabled_at(Scd2Flow *flow)
 {
-	StringInfoData sql;
-	Oid			types[] = {INT8OID, INT4OID};
-	Datum		args[] = {Int64GetDatum(version), Int32GetDatum(flow->feed_id)};
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->feed_id)};
 	bool		isnull;
-	Datum		value;
 
-	initStringInfo(&sql);
-	scd2_sql(&sql, "SELECT COALESCE((SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1), enabled_at)"
-			 " FROM scd2_internal.feed_state WHERE feed_id = $2", flow->feed_sql);
-	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+	if (SPI_execute_with_args("SELECT enabled_at FROM scd2_internal.feed_state WHERE feed_id = $1", 1, types, args, NULL, true, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("feed %s is not enabled", flow->feed_sql)));
-	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
-	return DatumGetTimestampTz(value);
+	return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+}
+
+/* Time of a version, as the feed tells it: of its last change at or before it, or (given) of its enabling. As the owner, as all that looks into users' tables. */
+static TimestampTz
+version_timestamp(Scd2Flow *flow, int64 version, TimestampTz enabled)
+{
+	StringInfoData sql;
+	Oid			types[] = {INT8OID, TIMESTAMPTZOID};
+	Datum		args[] = {Int64GetDatum(version), TimestampTzGetDatum(enabled)};
+	bool		isnull;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "SELECT COALESCE(max(_commit_timestamp), $2) FROM %s WHERE _commit_version <= $1", flow->feed_sql);
+	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the feed");
+	return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
 /* The settings under which the flow's expression was checked. */
@@ -251,17 +261,19 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	char	   *snapshot_text;
 	Datum		snapshot;
 	Datum		args[4];
+	bool		from_past = state->fresh && flow->starting_version >= 0;
+	TimestampTz enabled = from_past ? enabled_at(flow) : 0;
 
 	if (!OidIsValid(flow->source))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("source \"%s\" of flow \"%s\" does not exist", flow->source_alias, flow->name)));
-	if (state->fresh && flow->starting_version >= 0)
-	{
-		state->begin_version = flow->starting_version;
-		state->begin_timestamp = version_timestamp(flow, flow->starting_version);
-	}
 	work = scd2_work_begin(flow);
 	use_settings_of_flow(flow);
+	if (from_past)
+	{
+		state->begin_version = flow->starting_version;
+		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
+	}
 	lock_source(flow);
 	for (;;)
 	{

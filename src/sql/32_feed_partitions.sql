@@ -4,7 +4,6 @@ CREATE FUNCTION scd2_internal.partition_event(parent oid, leaf oid, what text) R
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     captured integer;
-    has_rows boolean;
 BEGIN
     SELECT f.feed_id INTO captured
     FROM scd2_internal.feed f
@@ -22,8 +21,7 @@ BEGIN
         -- The statement will take these locks itself, in this order; now nobody can add a row before it does.
         EXECUTE format('LOCK TABLE ONLY %s, %s IN ACCESS EXCLUSIVE MODE', parent::regclass, leaf::regclass);
     END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', leaf::regclass) INTO has_rows;
-    IF NOT has_rows THEN
+    IF NOT scd2_internal.has_rows(leaf) THEN
         RETURN;
     END IF;
     INSERT INTO scd2_internal.control (kind, feed_id, detail)

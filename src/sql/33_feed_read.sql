@@ -71,8 +71,8 @@ BEGIN
     IF starting IS NULL AND ending IS NULL THEN
         RETURN true;
     END IF;
-    EXECUTE format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version < $1', f.feed_relid::regclass) INTO before USING lower(gap);
-    EXECUTE format('SELECT min(_commit_timestamp) FROM %s WHERE _commit_version >= $1', f.feed_relid::regclass) INTO after USING upper(gap);
+    before := scd2_internal.as_owner(f.feed_relid, format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version < $1', f.feed_relid::regclass), lower(gap));
+    after := scd2_internal.as_owner(f.feed_relid, format('SELECT min(_commit_timestamp) FROM %s WHERE _commit_version >= $1', f.feed_relid::regclass), upper(gap));
     RETURN coalesce(ending > before, true) AND coalesce(starting < after, true);
 END $$;
 COMMENT ON FUNCTION scd2_internal.range_has_gap(scd2_internal.feed, int8range, bigint, bigint, timestamptz, timestamptz) IS

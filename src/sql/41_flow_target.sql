@@ -66,7 +66,6 @@ DECLARE
     bad      record;
     expected name[] := CASE scd_type WHEN 2 THEN keys || start_column ELSE keys END;
     key_is   name[];
-    has_rows boolean;
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relowner, c.relispartition, c.relhassubclass INTO rel FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_member(caller, rel.relowner, 'table', target::regclass::text);
@@ -115,8 +114,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" does not fit as target', target::regclass),
             DETAIL = format('Its primary key is (%s) instead of (%s), not deferrable.', coalesce(array_to_string(key_is, ', '), 'none'), array_to_string(expected, ', '));
     END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', target::regclass) INTO has_rows;
-    IF has_rows THEN
+    IF scd2_internal.has_rows(target) THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" holds rows that no flow put there', target::regclass),
             HINT = format('TRUNCATE %s; or name another target; or seed it by a flow with once => true.', target::regclass);
     END IF;

@@ -453,8 +453,8 @@ BEGIN
     SELECT f.feed_relid, s.earliest_version INTO feed
         FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
     -- The table as it was at the beginning is today's with all later changes undone; that needs them all, and a TRUNCATE does not say what it took.
-    EXECUTE format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass)
-        INTO lost_from USING state.begin_version;
+    lost_from := scd2_internal.as_owner(feed.feed_relid,
+        format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), state.begin_version);
     lost_from := greatest(lost_from, CASE WHEN feed.earliest_version > state.begin_version THEN feed.earliest_version END);
     IF lost_from IS NOT NULL AND NOT coalesce(allow_loss, false) THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('a full refresh of "%s" would lose history', target),
@@ -463,7 +463,8 @@ BEGIN
             HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', target::text);
     END IF;
     IF lost_from IS NOT NULL THEN
-        EXECUTE format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass) INTO lost_at USING lost_from;
+        lost_at := scd2_internal.as_owner(feed.feed_relid,
+            format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass), lost_from);
     END IF;
     UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
             begin_version = coalesce(lost_from, s.begin_version), watermark_version = coalesce(lost_from, s.begin_version),
