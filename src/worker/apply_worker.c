@@ -119,6 +119,32 @@ forget_unlisted(void)
 	}
 }
 
+/* As the launcher counts them. */
+static int
+apply_workers(void)
+{
+	return Max(1, Min(db->napply, scd2_max_apply_workers));
+}
+
+/* Whether capture wakes this worker for the flow. */
+static bool
+at_home(const KnownFlow *known)
+{
+	return known->state.flow_id % apply_workers() == my_slot;
+}
+
+/* Has capture wake this worker with each batch only if it has something to apply then. */
+static void
+tell_at_home(void)
+{
+	ListCell   *cell;
+	bool		any = false;
+
+	foreach(cell, flows)
+		any |= at_home(lfirst(cell));
+	db->apply_at_home[my_slot] = any;
+}
+
 #define LIST_FLOWS \
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END" \
@@ -156,6 +182,7 @@ reload(void)
 	}
 	forget_unlisted();
 	end_work();
+	tell_at_home();
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
@@ -169,24 +196,10 @@ latest_version(KnownFlow *known)
 	return latest >= 0 ? Min(latest, captured) : captured;
 }
 
-/* As the launcher counts them. */
-static int
-apply_workers(void)
-{
-	return Max(1, Min(db->napply, scd2_max_apply_workers));
-}
-
 static bool
 copies_here(void)
 {
 	return my_slot > 0 || apply_workers() == 1;
-}
-
-/* Whether capture wakes this worker for the flow. */
-static bool
-at_home(const KnownFlow *known)
-{
-	return known->state.flow_id % apply_workers() == my_slot;
 }
 
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */

@@ -50,6 +50,7 @@
 #include "worker/worker.h"
 
 #define IDLE_ADVANCE	(10 * USECS_PER_SEC)
+#define WAKE_HELPERS_EVERY	(50 * INT64CONST(1000))
 #define CONFIRM_BYTES	(16 * 1024 * 1024)
 #define CONFIRM_EVERY	(10 * USECS_PER_SEC)
 #define STANDBY_SNAPSHOT_BYTES	(64 * 1024 * 1024)
@@ -195,10 +196,26 @@ publish_feeds(void)
 	}
 }
 
+/* Workers without flows of their own are only told now and then, so that they can lend a hand: each wake costs the writers beside us. */
+static void
+wake_apply(bool all)
+{
+	static TimestampTz last_all = 0;
+
+	if (all || last_batch - last_all > WAKE_HELPERS_EVERY)
+	{
+		last_all = last_batch;
+		scd2_wake_apply();
+	}
+	else
+		scd2_wake_apply_at_home();
+}
+
 static void
 write_batch(void)
 {
 	bool		woken = batch->feeds != NIL || batch->controls != NIL;
+	bool		batch_has_controls = batch->controls != NIL;
 
 	check_not_marked();
 	pgstat_report_activity(STATE_RUNNING, "writing feeds");
@@ -211,13 +228,13 @@ write_batch(void)
 	last_advance = last_batch = GetCurrentTimestamp();
 	scd2_decoder_forget_others();
 	publish_feeds();
-	if (batch->controls != NIL)
+	if (batch_has_controls)
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 	scd2_batch_reset(batch);
 	pg_atomic_write_u64(&db->version, (uint64) batch->version);
 	pgstat_report_stat(false);
 	if (woken)
-		scd2_wake_apply();
+		wake_apply(batch_has_controls);
 }
 
 /* Nothing of ours went by, but others' WAL did: the position moves, so that the slot can. */

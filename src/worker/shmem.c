@@ -270,8 +270,8 @@ scd2_wake_capture(XLogRecPtr upto)
 		SetLatch(latch);
 }
 
-void
-scd2_wake_apply(void)
+static void
+wake_apply(bool all)
 {
 	Scd2Database *db = scd2_my_database();
 
@@ -281,9 +281,21 @@ scd2_wake_apply(void)
 	{
 		Latch	   *latch = *(Latch *volatile *) &db->apply_latch[i];
 
-		if (latch)
+		if (latch && (all || db->apply_at_home[i]))
 			SetLatch(latch);
 	}
+}
+
+void
+scd2_wake_apply(void)
+{
+	wake_apply(true);
+}
+
+void
+scd2_wake_apply_at_home(void)
+{
+	wake_apply(false);
 }
 
 void

@@ -38,6 +38,7 @@ typedef struct Scd2Database
 	Latch	   *capture_latch;
 	pid_t		apply_pid[SCD2_MAX_APPLY];
 	Latch	   *apply_latch[SCD2_MAX_APPLY];
+	volatile bool apply_at_home[SCD2_MAX_APPLY];	/* without the lock: has flows of its own to apply */
 	int			failures;		/* of the capture worker, in a row */
 	TimestampTz retry_at;		/* launcher: not before */
 	char		error[SCD2_ERROR_LEN];
@@ -84,6 +85,7 @@ extern void scd2_feed_forget_all(void);
 /* Wakes. None of them fails or waits. */
 extern void scd2_wake_capture(XLogRecPtr upto);
 extern void scd2_wake_apply(void);
+extern void scd2_wake_apply_at_home(void);	/* only workers with flows of their own */
 extern void scd2_wake_launcher(void);
 extern void scd2_progress(void);	/* tells those who wait in sync() */
 
