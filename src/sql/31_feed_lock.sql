@@ -90,17 +90,20 @@ CREATE FUNCTION scd2_internal.lock_source(source oid, for_identity boolean) RETU
 DECLARE
     relations oid[];
     modes text[];
+    locked text[];
 BEGIN
     IF (SELECT c.relkind = 'p' FROM pg_class c WHERE c.oid = source) THEN
         PERFORM scd2_internal.lock_tables(ARRAY[source], ARRAY['SHARE ROW EXCLUSIVE']);
     END IF;
-    SELECT array_agg(c.oid ORDER BY c.oid),
-           array_agg(CASE WHEN for_identity AND c.relreplident <> 'f' THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END ORDER BY c.oid)
-    INTO relations, modes
-    FROM scd2_internal.leaves(source) l JOIN pg_class c ON c.oid = l;
-    IF relations IS NOT NULL THEN
+    LOOP
+        SELECT array_agg(c.oid ORDER BY c.oid),
+               array_agg(CASE WHEN for_identity AND c.relreplident <> 'f' THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END ORDER BY c.oid)
+        INTO relations, modes
+        FROM scd2_internal.leaves(source) l JOIN pg_class c ON c.oid = l;
+        EXIT WHEN relations IS NULL OR modes = locked;      -- an identity may have been changed before we had the lock
         PERFORM scd2_internal.lock_tables(relations, modes);
-    END IF;
+        locked := modes;
+    END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.lock_source(oid, boolean) IS
     'Locks a table, or a partitioned table and its leaves, against writers; those whose replica identity is to be set (for_identity, not FULL yet) against everybody. Errors: 55P03.';
