@@ -63,7 +63,15 @@ scd2_wait_captured(PG_FUNCTION_ARGS)
 	{
 		scd2_wake_capture(upto);
 		if (ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION))
+		{
+			ConditionVariableCancelSleep();
 			check_capturing(db);
+			if (scd2_worker_behind_us(false) != NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						 errmsg("capture waits for a lock of this transaction, which would wait for capture"),
+						 errhint("COMMIT, and try again.")));
+		}
 		if (GetCurrentTimestamp() >= deadline)
 			ereport(ERROR,
 					(errcode(ERRCODE_QUERY_CANCELED),

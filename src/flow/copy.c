@@ -189,11 +189,20 @@ copy_under_snapshot(Scd2Work *work, TimestampTz beginning)
 	return snapshot;
 }
 
+/* Capture may wait behind somebody (a VACUUM FULL of the feed) who waits for a lock of ours. */
+static void
+give_way(Scd2Flow *flow)
+{
+	if (scd2_worker_behind_us(false) != NULL)
+		ereport(ERROR, (errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+						errmsg("first copy of flow \"%s\" gives way: capture, which it waits for, waits for a lock of its own", flow->name)));
+}
+
 /*
  * Step 2. It takes as long as capture takes; if the workers are told to look whether they are wanted, the copy ends, so that they can.
  */
 static void
-wait_for_capture(void)
+wait_for_capture(Scd2Flow *flow)
 {
 	Scd2Database *db = scd2_my_database();
 	uint32		recheck = pg_atomic_read_u32(&db->recheck);
@@ -203,7 +212,11 @@ wait_for_capture(void)
 	scd2_wake_capture(end);
 	while (pg_atomic_read_u64(&db->captured_lsn) < end)
 	{
-		ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION);
+		if (ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION))
+		{
+			ConditionVariableCancelSleep();
+			give_way(flow);
+		}
 		CHECK_FOR_INTERRUPTS();
 		if (pg_atomic_read_u32(&db->recheck) != recheck)
 			ereport(ERROR, (errcode(ERRCODE_OPERATOR_INTERVENTION),
@@ -280,7 +293,7 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 		delete_all(flow);
 		work->inserted = 0;
 		snapshot_text = copy_under_snapshot(work, state->begin_timestamp);
-		wait_for_capture();
+		wait_for_capture(flow);
 		snapshot = OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot_text));
 		if (!last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
 			break;

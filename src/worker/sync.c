@@ -124,13 +124,30 @@ check_workers(Scd2Database *db)
 				 errhint("SELECT * FROM scd2.diagnose();")));
 }
 
-/* Is a worker waiting for a lock that this session holds? */
+/*
+ * The pid of a worker ("all", else of the capture worker) that waits for a lock of this process, itself or behind others who wait for it; NULL if there is none. Who waits for a worker must
+ * ask: the server sees no deadlock where one of the waits is not for a lock.
+ */
+char *
+scd2_worker_behind_us(bool all)
+{
+	Oid			types[] = {BOOLOID};
+	Datum		values[] = {BoolGetDatum(all)};
+
+	return ask("WITH RECURSIVE waiting (worker, behind) AS ("
+			   "  SELECT w.pid, pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.pid))"
+			   "  FROM scd2_internal.capture_status() s,"
+			   "    pg_catalog.unnest(CASE WHEN $1 THEN s.apply_pids || s.pid ELSE ARRAY[s.pid] END) w (pid)"
+			   "  UNION"
+			   "  SELECT w.worker, pg_catalog.unnest(pg_catalog.pg_blocking_pids(w.behind)) FROM waiting w WHERE w.behind <> pg_catalog.pg_backend_pid())"
+			   " SELECT w.worker FROM waiting w WHERE w.behind = pg_catalog.pg_backend_pid()",
+			   1, types, values, NULL);
+}
+
 static void
 check_own_locks(void)
 {
-	char	   *mine = ask("SELECT w.pid FROM scd2_internal.capture_status() s, pg_catalog.unnest(s.apply_pids || s.pid) w (pid)"
-						   " WHERE pg_catalog.pg_backend_pid() = ANY (pg_catalog.pg_blocking_pids(w.pid))",
-						   0, NULL, NULL, NULL);
+	char	   *mine = scd2_worker_behind_us(true);
 
 	if (mine)
 		ereport(ERROR,

@@ -8,5 +8,6 @@
 #include "access/xlogdefs.h"
 
 extern XLogRecPtr scd2_flushed_end(void);
+extern char *scd2_worker_behind_us(bool all);
 
 #endif							/* SCD2_WORKER_SYNC_H */
