@@ -90,7 +90,7 @@ SELECT count(*) FROM (TABLE t EXCEPT ALL TABLE later_1) AS missing;
 ALTER TABLE since ADD CONSTRAINT short CHECK (length(v) < 20);
 UPDATE t SET v = 'a value that is too long for one' WHERE id = 4;
 CALL wait_for($$(SELECT phase = 'failed' FROM flow_life.states WHERE name = 'since the date')$$);
-SELECT name, phase, failures, last_error LIKE '23514: new row for relation "since" violates check constraint "short"%' AS told FROM states WHERE name = 'since the date';
+SELECT name, phase, failures, last_error LIKE '23514: new row for relation "since" violates check constraint "short" (at version %) - Failing row contains (4, a value that is%' AS told FROM states WHERE name = 'since the date';
 SELECT scd2.sync(targets => '{t_history,later,later_1}') >= 0;
 SELECT count(*) FROM t_history WHERE v LIKE 'a value%';
 \set VERBOSITY sqlstate
@@ -145,4 +145,19 @@ SELECT count(*) > 0 FROM since;
 SELECT scd2.untrack('t', drop_targets => true, drop_feed => true);
 SELECT relname FROM pg_class WHERE relnamespace = 'flow_life'::regnamespace AND relkind = 'r' ORDER BY 1;
 SELECT count(*) FROM scd2_internal.flow WHERE target_schema = 'flow_life';
+
+-- a target that somebody dropped: its flow can still go
+CREATE TABLE gone (id integer PRIMARY KEY);
+SELECT scd2.track('gone');
+SELECT scd2.sync() >= 0;
+\set VERBOSITY terse
+DROP TABLE gone_history;
+\set VERBOSITY default
+DROP TABLE gone_history CASCADE;
+INSERT INTO gone VALUES (1);
+CALL wait_for($$(SELECT phase = 'failed' FROM flow_life.states WHERE name = 'gone_history')$$);
+SELECT last_error FROM states WHERE name = 'gone_history';
+SELECT scd2.drop_flow('gone_history', drop_target => true);
+SELECT scd2.track('gone');
+SELECT scd2.untrack('gone', true, true);
 DROP SCHEMA flow_life CASCADE;

@@ -99,6 +99,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	int64		upto = Min(latest, state->watermark_version + MAX_VERSIONS);
 	Scd2Work   *work;
 
+	flow->at_version = -1;
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	read_versions(work, state->watermark_version, upto);

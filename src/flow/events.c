@@ -160,6 +160,7 @@ enter_version(EventReceiver *r, const Place *place)
 	finish_version(r);
 	r->in_version = true;
 	r->place = *place;
+	r->flow->at_version = place->version;
 }
 
 static void

@@ -297,6 +297,7 @@ scd2_flow_load(int flow_id)
 
 	flow->cxt = cxt;
 	flow->flow_id = flow_id;
+	flow->at_version = -1;
 	read_definition(flow);
 	find_leaf(flow);
 	read_layout(flow);

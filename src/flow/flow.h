@@ -92,6 +92,7 @@ typedef struct Scd2Flow
 	TupleDesc	store_desc[SCD2_N_STORES];
 	SPIPlanPtr	plans[SCD2_N_STATEMENTS];
 	Scd2Hint	hint;
+	int64		at_version;		/* in work, for errors; -1: none */
 } Scd2Flow;
 
 extern Scd2Flow *scd2_flow_load(int flow_id);

@@ -175,10 +175,17 @@ is_transient(int sqlerrcode)
 }
 
 static char *
-error_text(const ErrorData *error)
+error_text(const ErrorData *error, int64 version)
 {
-	return psprintf("%s: %s%s%s", unpack_sql_state(error->sqlerrcode), error->message,
-					error->detail ? " - " : "", error->detail ? error->detail : "");
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "%s: %s", unpack_sql_state(error->sqlerrcode), error->message);
+	if (version >= 0)
+		appendStringInfo(&text, " (at version " INT64_FORMAT ")", version);
+	if (error->detail != NULL)
+		appendStringInfo(&text, " - %s", error->detail);
+	return text.data;
 }
 
 /*
@@ -194,9 +201,10 @@ failures_allowed(int sqlerrcode)
 
 /*
  * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s (waiting for a lock: 5 s), and at last gives up.
+ * "version" was in work, -1: none.
  */
 void
-scd2_state_failed(Scd2FlowState *state, const ErrorData *error)
+scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version)
 {
 	Oid			types[] = {INT4OID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID};
 	TimestampTz now = GetCurrentTimestamp();
@@ -205,7 +213,7 @@ scd2_state_failed(Scd2FlowState *state, const ErrorData *error)
 	int64		longest = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? 5 : 60;
 	int64		pause = Min(longest, INT64CONST(1) << Min(failures - 1, 6)) * USECS_PER_SEC;
 	Datum		args[] = {
-		Int32GetDatum(state->flow_id), CStringGetTextDatum(error_text(error)), Int32GetDatum(failures),
+		Int32GetDatum(state->flow_id), CStringGetTextDatum(error_text(error, version)), Int32GetDatum(failures),
 		Int32GetDatum(gives_up ? 1 : 0), TimestampTzGetDatum(now + pause)
 	};
 

@@ -318,7 +318,7 @@ record_failure(KnownFlow *known, const ErrorData *error)
 	PG_TRY();
 	{
 		begin_work("recording a failure");
-		scd2_state_failed(&known->state, error);
+		scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1);
 		end_work();
 	}
 	PG_CATCH();
