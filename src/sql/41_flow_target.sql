@@ -132,6 +132,7 @@ DECLARE
 BEGIN
     SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner) INTO schema, relation, owner
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
+    PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['SHARE ROW EXCLUSIVE']);
     EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
                    'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', target::regclass);
     EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER scd2_guard', target::regclass);
@@ -158,6 +159,7 @@ DECLARE
 BEGIN
     SELECT n.nspname, c.relname INTO schema, relation FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
     IF FOUND THEN
+        PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['ACCESS EXCLUSIVE']);
         IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
             EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
         END IF;
