@@ -109,12 +109,14 @@ check_slot(const char *slot, XLogRecPtr start)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("replication slot \"%s\" is lost", slot),
-				 errdetail("Changes after %X/%X cannot be read any more.", LSN_FORMAT_ARGS(start))));
+				 errdetail("Changes after %X/%X cannot be read any more.", LSN_FORMAT_ARGS(start)),
+				 errhint("SELECT scd2.resume_capture();")));
 	if (scd2_slot_is_invalid(found))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("replication slot \"%s\" was invalidated by the server", slot),
-				 errdetail("WAL that it needs after %X/%X has been removed.", LSN_FORMAT_ARGS(start))));
+				 errdetail("WAL that it needs after %X/%X has been removed.", LSN_FORMAT_ARGS(start)),
+				 errhint("SELECT scd2.resume_capture();")));
 }
 
 /*
@@ -137,7 +139,8 @@ scd2_decoder_open(const char *slot, XLogRecPtr start)
 				 errmsg("replication slot \"%s\" is ahead of what is captured", slot),
 				 errdetail("The slot is at %X/%X, capture at %X/%X.",
 						   LSN_FORMAT_ARGS(MyReplicationSlot->data.confirmed_flush),
-						   LSN_FORMAT_ARGS(start))));
+						   LSN_FORMAT_ARGS(start)),
+				 errhint("SELECT scd2.resume_capture();")));
 
 	old = MemoryContextSwitchTo(decoder_cxt);
 	decoder = CreateDecodingContext(start, NIL, false,

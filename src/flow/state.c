@@ -32,8 +32,9 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
-	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL" \
-	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id) WHERE s.flow_id = $1"
+	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL, lower(e.gap)" \
+	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
+	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id WHERE s.flow_id = $1"
 
 static Datum
 column(int n, bool *isnull)
@@ -74,6 +75,9 @@ scd2_state_read(Scd2FlowState *state)
 	if (isnull)
 		state->retry_at = 0;
 	state->fresh = DatumGetBool(column(12, &isnull));
+	state->gap = DatumGetInt64(column(13, &isnull));
+	if (isnull)
+		state->gap = PG_INT64_MAX;
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }

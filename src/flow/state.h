@@ -19,6 +19,7 @@ typedef struct Scd2FlowState
 	TimestampTz begin_timestamp;
 	int64		watermark_version;
 	TimestampTz watermark_timestamp;
+	int64		gap;			/* first version that the feed lacks: the flow stops before it */
 	int64		batches;
 	int			failures;
 	TimestampTz retry_at;		/* 0: at once */

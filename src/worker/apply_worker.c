@@ -193,7 +193,9 @@ latest_version(KnownFlow *known)
 	int64		latest = scd2_feed_latest(known->feed_id);
 	int64		captured = (int64) pg_atomic_read_u64(&db->version);
 
-	return latest >= 0 ? Min(latest, captured) : captured;
+	if (latest < 0 || latest > captured)
+		latest = captured;
+	return Min(latest, known->state.gap - 1);
 }
 
 static bool

@@ -116,7 +116,8 @@ check_same_place(const Scd2Position *position)
 				 errmsg("this database is a copy of one that was captured"),
 				 errdetail("Recorded are database %u of system " UINT64_FORMAT ", here are %u of " UINT64_FORMAT ".",
 						   position->database, position->system_identifier,
-						   MyDatabaseId, GetSystemIdentifier())));
+						   MyDatabaseId, GetSystemIdentifier()),
+				 errhint("SELECT scd2.resume_capture();")));
 }
 
 /*

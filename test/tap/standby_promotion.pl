@@ -45,4 +45,12 @@ like($problems, qr/slot/, 'diagnose() tells of it');
 note $problems;
 ($result, $stdout, $stderr) = $standby->psql('postgres', "SELECT scd2.sync('10 s')");
 isnt($result, 0, 'sync() does not claim that all is captured');
+
+$standby->safe_psql('postgres', 'SELECT scd2.resume_capture()');
+wait_capture($standby);
+isnt($standby->safe_psql('postgres', 'SELECT gap FROM scd2.feeds'), '', 'after scd2.resume_capture() the feed has a declared gap');
+$standby->safe_psql('postgres', q{CREATE TABLE after_promotion (id int PRIMARY KEY); SELECT scd2.track('after_promotion')});
+$standby->safe_psql('postgres', 'INSERT INTO after_promotion VALUES (1)');
+$standby->safe_psql('postgres', q{SELECT scd2.sync('20 s', '{after_promotion_history}')});
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM after_promotion_history'), '1', 'and the promoted server captures');
 done_testing();
