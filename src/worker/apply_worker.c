@@ -44,7 +44,8 @@ typedef struct KnownFlow
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
 	TimestampTz lagging_since;	/* 0: does not */
 	Scd2Flow   *flow;			/* NULL: not loaded */
-	bool		all_images;		/* it was found to need them */
+	bool		all_images;		/* it was found to need them, */
+	Scd2Hint	hint;			/* and where it was, when it was loaded last */
 	bool		listed;			/* seen in the last reload */
 } KnownFlow;
 
@@ -241,6 +242,7 @@ definition(KnownFlow *known)
 	if (known->flow != NULL && (known->flow->stale || known->flow->definition != known->state.definition))
 	{
 		known->all_images |= known->flow->all_images;
+		known->hint = known->flow->hint;
 		scd2_flow_free(known->flow);
 		known->flow = NULL;
 	}
@@ -248,6 +250,7 @@ definition(KnownFlow *known)
 	{
 		known->flow = scd2_flow_load(known->state.flow_id);
 		known->flow->all_images |= known->all_images;
+		known->flow->hint = known->hint;	/* looked at before it is used */
 	}
 	return known->flow;
 }
