@@ -44,7 +44,7 @@ CREATE FUNCTION scd2_internal.preflight(caller oid) RETURNS TABLE (setting text,
                current_setting('max_replication_slots')::integer AS max_slots,
                current_setting('max_worker_processes')::integer AS max_workers,
                coalesce(current_setting('pg_scd2.max_apply_workers', true), '2')::integer + 2 AS workers,
-               coalesce((SELECT s.pid IS NOT NULL FROM scd2_internal.capture_status() s), false) AS works),
+               coalesce((SELECT s.pid IS NOT NULL AND cardinality(s.apply_pids) > 0 FROM scd2_internal.capture_status() s), false) AS works),
     checks (rank, setting, current, required, ok, fix) AS (
         SELECT 1, 'shared_preload_libraries', current_setting('shared_preload_libraries'), 'pg_scd2 among them', scd2_internal.setting_lists_us('shared_preload_libraries'),
                format('ALTER SYSTEM SET shared_preload_libraries = %s; -- then restart the server', scd2_internal.setting_with_us('shared_preload_libraries'))
@@ -102,6 +102,12 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     FROM s, pg_prepared_xacts x WHERE s.state = 'creating slot'
     UNION ALL
     SELECT 'capture waits for a lock', format('Process %s (%s) has had a transaction open for %s.', b.pid, b.state, b.age), format('SELECT pg_terminate_backend(%s);', b.pid) FROM blocker b
+    UNION ALL
+    SELECT format('only %s of %s apply workers run', cardinality(s.apply_pids), current_setting('pg_scd2.max_apply_workers')),
+           'The server has no more background workers to give: first copies wait, and flows are slower.',
+           format('ALTER SYSTEM SET max_worker_processes = %s; -- then restart the server', current_setting('max_worker_processes')::integer + 8)
+    FROM s WHERE s.state = 'running' AND cardinality(s.apply_pids) < current_setting('pg_scd2.max_apply_workers')::integer AND NOT s.stopped
+             AND s.caught_up_at IS NOT NULL
     UNION ALL
     SELECT 'the replication slot is lost', format('Slot "%s": %s. Changes since then cannot be captured.', s.slot, coalesce(r.wal_status, 'gone')),
            CASE WHEN to_regprocedure('scd2.resume_capture(boolean)') IS NOT NULL THEN 'SELECT scd2.resume_capture();' END
