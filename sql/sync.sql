@@ -94,5 +94,6 @@ SELECT scd2.sync('30 s');
 SELECT v FROM first WHERE id = 1;
 RESET ROLE;
 SET client_min_messages = error;
+SELECT scd2.drop_flow('second'), scd2.drop_flow('first');
 DROP SCHEMA sync CASCADE;
 DROP ROLE regress_sync_owner, regress_sync_other;

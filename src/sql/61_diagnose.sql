@@ -94,6 +94,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
              AND current_setting('pg_scd2.enabled', true) = 'on'
     UNION ALL
     SELECT 'the capture worker fails', CASE WHEN see_errors THEN s.error END, 'SELECT scd2.start(); -- tries again at once, when the cause is removed' FROM s WHERE s.state = 'failed' AND NOT s.stopped
+             AND EXISTS (SELECT FROM pg_replication_slots r WHERE r.slot_name = s.slot AND r.wal_status <> 'lost')
     UNION ALL
     SELECT 'capture waits for transactions to end before it can begin', format('Process %s (%s) has had a transaction open for %s.', w.pid, w.state, w.age), format('SELECT pg_terminate_backend(%s);', w.pid)
     FROM s, writer w WHERE s.state = 'creating slot'
