@@ -54,6 +54,7 @@ typedef struct Scd2Flow
 	int			definition;
 	bool		stale;			/* a relation changed: load it again */
 	char	   *name;
+	char	   *activity;		/* for pg_stat_activity */
 	int			scd_type;
 	int64		starting_version;	/* -1: the flow's own commit */
 	char	   *initial_start;	/* NULL: the beginning */

@@ -261,7 +261,12 @@ do_work(KnownFlow *known)
 {
 	Scd2FlowState *state = &known->state;
 
-	if (!scd2_state_read(state) || state->paused || state->retry_at > GetCurrentTimestamp())
+	if (!scd2_state_read(state))
+	{
+		state->phase = 'd';		/* dropped: the next list is without it */
+		return;
+	}
+	if (state->paused || state->retry_at > GetCurrentTimestamp())
 		return;
 	if (state->phase == 'c')
 	{
@@ -293,7 +298,7 @@ try_flow(KnownFlow *known)
 	LOCKTAG		tag;
 	bool		taken;
 
-	begin_work(known->flow != NULL ? known->flow->name : "taking a flow");
+	begin_work(known->flow != NULL ? known->flow->activity : "taking a flow");
 	if (gets_on(known))
 	{
 		end_work();
