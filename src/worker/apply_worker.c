@@ -199,10 +199,21 @@ latest_version(KnownFlow *known)
 	return Min(latest, known->state.gap - 1);
 }
 
+/* There may be fewer workers than are wanted: the server has run out of them, or the others are being started. */
+static bool
+is_alone(void)
+{
+	for (int i = 0; i < SCD2_MAX_APPLY; i++)
+		if (i != my_slot && db->apply_pid[i] != 0)
+			return false;
+	return true;
+}
+
+/* Long copies are not for worker 0, so that small batches are never behind one: unless nobody else is there. */
 static bool
 copies_here(void)
 {
-	return my_slot > 0 || apply_workers() == 1;
+	return my_slot > 0 || apply_workers() == 1 || is_alone();
 }
 
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
