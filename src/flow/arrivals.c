@@ -14,6 +14,7 @@
 
 #include <math.h>
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
@@ -26,6 +27,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "utils/typcache.h"
 
 #include "flow/recall.h"
 #include "flow/sqltext.h"
@@ -50,6 +52,7 @@ typedef struct ArrivalReceiver
 	Scd2Timeline timeline;
 	bool		cutting;		/* second pass: what comes is implied by truncates */
 	bool		truncates_done;
+	bool		check_sequence; /* it can be invalid without being NULL */
 	Invalid		invalid;
 
 	/* The key in work. */
@@ -282,6 +285,36 @@ is_nan(Oid type, Datum value)
 	}
 }
 
+/* NULL: nothing is wrong with a sequence that is not NULL. */
+static char *
+what_is_invalid_in(Oid type, Datum sequence)
+{
+	TupleDesc	desc;
+	HeapTupleData tuple;
+	char	   *invalid = NULL;
+
+	if (is_nan(type, sequence))
+		return "sequence is NaN";
+	if (get_typtype(type) != TYPTYPE_COMPOSITE)
+		return NULL;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	tuple.t_data = DatumGetHeapTupleHeader(sequence);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+	for (int i = 0; i < desc->natts && invalid == NULL; i++)
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(&tuple, i + 1, desc, &isnull);
+		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
+
+		if (isnull)
+			invalid = psprintf("field \"%s\" of the sequence is NULL", name);
+		else if (is_nan(TupleDescAttr(desc, i)->atttypid, value))
+			invalid = psprintf("field \"%s\" of the sequence is NaN", name);
+	}
+	ReleaseTupleDesc(desc);
+	return invalid;
+}
+
 /* NULL: the event is valid. */
 static char *
 what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
@@ -292,10 +325,8 @@ what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
 		if (nulls[r->flow->keys[i]])
 			return psprintf("key column \"%s\" is NULL", r->flow->columns[r->flow->keys[i]]);
 	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE])
-		return pstrdup("sequence is NULL");
-	if (is_nan(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE]))
-		return pstrdup("sequence is NaN");
-	return NULL;
+		return "sequence is NULL";
+	return r->check_sequence ? what_is_invalid_in(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE]) : NULL;
 }
 
 static char *
@@ -530,6 +561,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 		.work = work,
 		.flow = flow,
 		.cutting = which == SCD2_READ_CUTS,
+		.check_sequence = scd2_sequence_has_parts(flow),
 		.timeline = {
 			.shape = &flow->shape,
 			.scd_type = flow->scd_type,
@@ -555,6 +587,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
 	AtEOXact_GUC(true, nest);
 	raise_invalid(&r);
+	flow->sequence_compare = r.timeline.compare;	/* with what it keeps from call to call */
 	work->duplicates += r.timeline.counts.duplicates;
 	work->out_of_order += r.timeline.counts.out_of_order;
 	work->conflicts += r.timeline.counts.conflicts;

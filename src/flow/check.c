@@ -110,9 +110,11 @@ not_an_expression(const char *argument)
 					errhint("Give one SQL expression over the columns of the source.")));
 }
 
-/* The parse tree of one expression; raises 42601 for anything else. */
-static Node *
-parse_expression(const char *expression, const char *argument)
+/*
+ * The parse tree of one expression; raises 42601 for anything else.
+ */
+Node *
+scd2_parse_expression(const char *expression, const char *argument)
 {
 	List	   *trees = raw_parser(expression, RAW_PARSE_PLPGSQL_EXPR);
 	SelectStmt *select;
@@ -178,7 +180,7 @@ transform(char *expression, Relation rel, Oid wanted, const char *argument)
 	pstate->p_sourcetext = expression;
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
-	expr = transformExpr(pstate, parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
+	expr = transformExpr(pstate, scd2_parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
 	if (!OidIsValid(wanted))
 		wanted = getBaseType(exprType(expr));
 	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1,

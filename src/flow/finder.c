@@ -29,6 +29,10 @@ scd2_finder_begin(Scd2Flow *flow, Relation heap, Relation index)
 	for (int i = 0; i < flow->nkeys; i++)
 		ScanKeyEntryInitializeWithInfo(&finder->keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
 									   flow->key_collation[i], &flow->key_equal[i], (Datum) 0);
+	ScanKeyEntryInitializeWithInfo(&finder->less, 0, flow->nkeys + 1, BTLessStrategyNumber, InvalidOid,
+								   flow->sequence_collation, &flow->sequence_less, (Datum) 0);
+	ScanKeyEntryInitializeWithInfo(&finder->not_less, 0, flow->nkeys + 1, BTGreaterEqualStrategyNumber, InvalidOid,
+								   flow->sequence_collation, &flow->sequence_not_less, (Datum) 0);
 	return finder;
 }
 
@@ -60,16 +64,16 @@ scd2_finder_last(Scd2Finder *finder, const Datum *key)
 }
 
 static void
-scan_by_sequence(Scd2Finder *finder, const Datum *key, StrategyNumber strategy, FmgrInfo *function, Datum sequence)
+scan_by_sequence(Scd2Finder *finder, const Datum *key, const ScanKeyData *condition, Datum sequence)
 {
-	Scd2Flow   *flow = finder->flow;
+	int			nkeys = finder->flow->nkeys;
 
 	if (finder->by_sequence == NULL)
-		finder->by_sequence = scd2_index_beginscan(finder->heap, finder->index, finder->by_key->xs_snapshot, flow->nkeys + 1);
+		finder->by_sequence = scd2_index_beginscan(finder->heap, finder->index, finder->by_key->xs_snapshot, nkeys + 1);
 	set_key(finder, key);
-	ScanKeyEntryInitializeWithInfo(&finder->keys[flow->nkeys], 0, flow->nkeys + 1, strategy, InvalidOid,
-								   flow->sequence_collation, function, sequence);
-	index_rescan(finder->by_sequence, finder->keys, flow->nkeys + 1, NULL, 0);
+	finder->keys[nkeys] = *condition;
+	finder->keys[nkeys].sk_argument = sequence;
+	index_rescan(finder->by_sequence, finder->keys, nkeys + 1, NULL, 0);
 }
 
 /*
@@ -78,7 +82,7 @@ scan_by_sequence(Scd2Finder *finder, const Datum *key, StrategyNumber strategy, 
 bool
 scd2_finder_last_below(Scd2Finder *finder, const Datum *key, Datum sequence)
 {
-	scan_by_sequence(finder, key, BTLessStrategyNumber, &finder->flow->sequence_less, sequence);
+	scan_by_sequence(finder, key, &finder->less, sequence);
 	return index_getnext_slot(finder->by_sequence, BackwardScanDirection, finder->slot);
 }
 
@@ -88,7 +92,7 @@ scd2_finder_last_below(Scd2Finder *finder, const Datum *key, Datum sequence)
 bool
 scd2_finder_first_from(Scd2Finder *finder, const Datum *key, Datum sequence)
 {
-	scan_by_sequence(finder, key, BTGreaterEqualStrategyNumber, &finder->flow->sequence_not_less, sequence);
+	scan_by_sequence(finder, key, &finder->not_less, sequence);
 	return scd2_finder_next(finder);
 }
 

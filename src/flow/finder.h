@@ -17,7 +17,9 @@ typedef struct Scd2Finder
 	Scd2Flow   *flow;
 	Relation	heap;
 	Relation	index;			/* its first columns are the flow's keys in their order, then, unless one row per key, the sequence */
-	ScanKeyData *keys;			/* one more than the flow has: the sequence */
+	ScanKeyData *keys;			/* one more than the flow has: the sequence, */
+	ScanKeyData less;			/* which is one of these */
+	ScanKeyData not_less;
 	IndexScanDesc by_key;
 	IndexScanDesc by_sequence;	/* NULL: not needed yet */
 	TupleTableSlot *slot;		/* the row found last */

@@ -74,18 +74,36 @@ append_expression(StringInfo sql, const char *expression, const char *type)
 		scd2_sql(sql, "(%s\n)::%s", expression, type);
 }
 
-/* The row as JSON, if it can be no event: what is_nan() and NULLs say in arrivals.c. */
+/*
+ * Can a sequence be invalid although it is not NULL: a NaN, or part of a struct?
+ */
+bool
+scd2_sequence_has_parts(Scd2Flow *flow)
+{
+	return flow->sequence_type == FLOAT4OID || flow->sequence_type == FLOAT8OID || flow->sequence_type == NUMERICOID ||
+		get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
+}
+
+/* The row as JSON, if it may be no event: arrivals.c decides. */
 static void
 append_rejected(StringInfo sql, Scd2Flow *flow, const char *type)
 {
-	bool		has_nan = flow->sequence_type == FLOAT4OID || flow->sequence_type == FLOAT8OID || flow->sequence_type == NUMERICOID;
+	bool		composite = get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
 
 	scd2_sql(sql, ", CASE WHEN ");
 	for (int k = 0; k < flow->nkeys; k++)
 		scd2_sql(sql, "%I.%I IS NULL OR ", flow->source_alias, flow->columns[flow->keys[k]]);
 	append_expression(sql, flow->sequence_by, type);
 	scd2_sql(sql, " IS NULL");
-	if (has_nan)
+	if (composite)
+	{
+		scd2_sql(sql, " OR NOT ");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, " IS NOT NULL OR strpos(");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, "::text, 'NaN') > 0");
+	}
+	else if (scd2_sequence_has_parts(flow))
 	{
 		scd2_sql(sql, " OR ");
 		append_expression(sql, flow->sequence_by, type);

@@ -30,6 +30,7 @@ enum
 };
 
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
+extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */

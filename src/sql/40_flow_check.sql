@@ -27,6 +27,11 @@ CREATE FUNCTION scd2_internal.expression_columns(expression text, relation oid, 
     AS 'MODULE_PATHNAME', 'scd2_expression_columns' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.expression_columns(text, oid, text) IS 'Columns of the relation that an expression uses';
 
+-- The fields of struct(a, b) or named_struct('x', a, 'y', b); NULLs for other expressions.
+CREATE FUNCTION scd2_internal.struct_fields(expression text, OUT names name[], OUT expressions text[])
+    AS 'MODULE_PATHNAME', 'scd2_struct_fields' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.struct_fields(text) IS 'Names and expressions of the fields of a struct, NULLs if the expression is none';
+
 CREATE FUNCTION scd2_internal.check_column_list(list name[], allowed name[], argument text, relation text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

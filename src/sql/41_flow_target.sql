@@ -135,6 +135,25 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises what keeps an existing table from being the target';
 
+-- A sequence of several fields: the composite type <target>_sequence, and the expression that makes one. Fields compare in their order.
+CREATE FUNCTION scd2_internal.create_sequence_type(owner oid, schema name, target name, source oid, names name[], expressions text[]) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    type   text := format('%I.%I', schema, scd2_internal.object_name(target, 'sequence'));
+    fields text;
+BEGIN
+    SELECT string_agg(format('%I %s%s', f.name, format_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END), ', ' ORDER BY f.ordinality)
+        INTO fields
+        FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
+             LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
+             LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+    EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
+    EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
+    EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    RETURN format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(expressions) WITH ORDINALITY AS u (e, n)), type);
+END $$;
+COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
+
 CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

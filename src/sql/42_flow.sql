@@ -142,6 +142,8 @@ DECLARE
     owner   oid;
     allowed name[];
     events  record;
+    struct  record;
+    given   text;
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := feed.source_relid;
@@ -160,6 +162,12 @@ BEGIN
             DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(asked.keys) AS k WHERE k <> ALL (asked.columns)));
     END IF;
     IF asked.input = 'events' THEN
+        SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
+        given := asked.sequence_by;
+        IF struct.names IS NOT NULL THEN
+            asked.sequence_by := scd2_internal.create_sequence_type(coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
+                asked.target_schema, asked.target_name, source, struct.names, struct.expressions);
+        END IF;
         SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, source, allowed) AS e;
         asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c LIMIT 1);
     ELSE
@@ -208,7 +216,7 @@ BEGIN
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
             asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, asked.refresh_interval,
-            jsonb_strip_nulls(jsonb_build_object('column_list', column_list, 'except_column_list', except_column_list,
+            jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.flow_id INTO asked.flow_id;
@@ -274,6 +282,10 @@ BEGIN
         END IF;
         IF drop_target AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.target_relid) THEN
             EXECUTE format('DROP TABLE %s', doomed.target_relid::regclass);
+        END IF;
+        -- A type that was made for it goes with it.
+        IF (drop_target OR doomed.scd_type = 1) AND doomed.options ->> 'sequence_by' <> doomed.sequence_by AND to_regtype(doomed.sequence_type) IS NOT NULL THEN
+            EXECUTE format('DROP TYPE %s', doomed.sequence_type);
         END IF;
     END IF;
 END $$;
