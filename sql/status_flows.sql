@@ -50,7 +50,7 @@ BEGIN
         PERFORM pg_sleep(0.05);
     END LOOP;
 END $$;
-SELECT state, lag_versions, regexp_replace(last_error, '\(1, bad.*', '') AS error, last_error_at <= now() AS at FROM scd2.flows;
+SELECT state, lag_versions, regexp_replace(regexp_replace(last_error, '\(1, bad.*', ''), 'version \d+', 'version N') AS error, last_error_at <= now() AS at FROM scd2.flows;
 SELECT subject, problem, detail LIKE '%bad%' OR detail LIKE '%check%' AS says_why, fix FROM scd2.diagnose();
 RESET ROLE;
 -- others' errors hold data, so pg_monitor sees that there is one, not what it says
@@ -96,5 +96,6 @@ SELECT max(rows_done) BETWEEN 1 AND 100000 AS moved, max(started) <= clock_times
 SELECT scd2.sync() AS v \gset
 SELECT count(*) FROM scd2.progress WHERE relation = 'big_history'::regclass;
 SELECT count(*) FROM big_history;
+SELECT scd2.untrack('big', drop_targets => true);
 DROP SCHEMA status_flows CASCADE;
 DROP ROLE regress_flows_owner, regress_flows_monitor;

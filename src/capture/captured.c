@@ -29,12 +29,16 @@
 #include "capture/captured.h"
 #include "feed/layout.h"
 
+/* Tables come and go, and each VACUUM of one has its map made anew: so many, and all are made anew. */
+#define MAX_MAPS	10000
+
 static MemoryContext captured_cxt = NULL;
 static MemoryContext sources_cxt = NULL;
 static List *captured = NIL;	/* of Scd2Feed */
 static HTAB *sources = NULL;
 static Scd2Source *last_source = NULL;
 static bool all_invalid = false;
+static int	maps_made = 0;		/* since they went last */
 
 static void
 forget_source(Datum arg, Oid relid)
@@ -65,6 +69,7 @@ forget_all_sources(void)
 	sources = hash_create("pg_scd2 sources", 128, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	last_source = NULL;
 	all_invalid = false;
+	maps_made = 0;
 }
 
 /* "parent" lives as long as the worker. */
@@ -252,6 +257,7 @@ build_source(Scd2Source *source, Relation relation)
 {
 	MemoryContext old = MemoryContextSwitchTo(sources_cxt);
 
+	maps_made++;
 	source->feed = feed_of(relation);
 	source->identity_full = relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL;
 	if (source->feed)
@@ -276,7 +282,7 @@ scd2_source_of(Relation relation)
 
 	if (last_source && last_source->relid == relid && is_current(last_source))
 		return last_source;
-	if (all_invalid)
+	if (all_invalid || maps_made > MAX_MAPS)
 		forget_all_sources();
 	last_source = hash_search(sources, &relid, HASH_ENTER, &found);
 	if (!found)

@@ -60,7 +60,7 @@ tell(PartitionEvent *event)
 	scd2_become_self_again(&self);
 }
 
-/* As above, but whatever goes wrong becomes a WARNING. */
+/* As above, but whatever goes wrong becomes a WARNING. (A cancel goes on: the statement is the user's.) */
 static void
 try_to_tell(PartitionEvent *event)
 {
@@ -85,6 +85,9 @@ try_to_tell(PartitionEvent *event)
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
+		/* The user's own cancel or timeout is his. */
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)
+			ReThrowError(error);
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
 				 errmsg("the change feed could not follow the change of partitions: %s", error->message)));

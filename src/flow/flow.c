@@ -112,6 +112,7 @@ read_definition(Scd2Flow *flow)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("feed of flow \"%s\" does not exist", field("name"))));
 	flow->name = field("name");
+	flow->activity = psprintf("applying flow \"%s\"", flow->name);
 	flow->definition = field_int("definition", 0);
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);

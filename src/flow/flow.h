@@ -63,6 +63,7 @@ typedef struct Scd2Flow
 	int			definition;
 	bool		stale;			/* a relation changed: load it again */
 	char	   *name;
+	char	   *activity;		/* for pg_stat_activity */
 	int			scd_type;
 	Scd2Input	input;
 	char	   *sequence_by;	/* expressions; NULL: not given */

@@ -274,6 +274,7 @@ BEGIN
     -- The worker that applies it right now finishes its batch first.
     PERFORM scd2_internal.lock_flow(doomed.flow_id);
     DELETE FROM scd2_internal.flow AS f WHERE f.flow_id = doomed.flow_id;
+    PERFORM scd2_internal.wake_apply_at_commit();
     IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = doomed.target_relid) THEN
         PERFORM scd2_internal.undress_target(doomed.target_relid, doomed.sequence_type);
         DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = doomed.target_relid;

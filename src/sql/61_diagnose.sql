@@ -44,7 +44,7 @@ CREATE FUNCTION scd2_internal.preflight(caller oid) RETURNS TABLE (setting text,
                current_setting('max_replication_slots')::integer AS max_slots,
                current_setting('max_worker_processes')::integer AS max_workers,
                coalesce(current_setting('pg_scd2.max_apply_workers', true), '2')::integer + 2 AS workers,
-               coalesce((SELECT s.pid IS NOT NULL FROM scd2_internal.capture_status() s), false) AS works),
+               coalesce((SELECT s.pid IS NOT NULL AND cardinality(s.apply_pids) > 0 FROM scd2_internal.capture_status() s), false) AS works),
     checks (rank, setting, current, required, ok, fix) AS (
         SELECT 1, 'shared_preload_libraries', current_setting('shared_preload_libraries'), 'pg_scd2 among them', scd2_internal.setting_lists_us('shared_preload_libraries'),
                format('ALTER SYSTEM SET shared_preload_libraries = %s; -- then restart the server', scd2_internal.setting_with_us('shared_preload_libraries'))
@@ -81,6 +81,10 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH s AS (SELECT c.*, coalesce((SELECT w.stopped FROM scd2_internal.switch w), false) AS stopped, p.slot
                FROM scd2_internal.capture_status() c LEFT JOIN scd2_internal.position p ON p.singleton),
+    lost AS (
+        SELECT p.slot, coalesce(r.wal_status, 'gone') AS what
+        FROM scd2_internal.position p LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot
+        WHERE p.captured_lsn IS NOT NULL AND (r.slot_name IS NULL OR r.wal_status = 'lost')),
     blocker AS (
         SELECT a.pid, a.state, scd2_internal.age_text(a.xact_start) AS age
         FROM s, unnest(pg_blocking_pids(s.pid)) b JOIN pg_stat_activity a ON a.pid = b LIMIT 1),
@@ -94,6 +98,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
              AND current_setting('pg_scd2.enabled', true) = 'on'
     UNION ALL
     SELECT 'the capture worker fails', CASE WHEN see_errors THEN s.error END, 'SELECT scd2.start(); -- tries again at once, when the cause is removed' FROM s WHERE s.state = 'failed' AND NOT s.stopped
+             AND NOT EXISTS (SELECT FROM lost)
     UNION ALL
     SELECT 'capture waits for transactions to end before it can begin', format('Process %s (%s) has had a transaction open for %s.', w.pid, w.state, w.age), format('SELECT pg_terminate_backend(%s);', w.pid)
     FROM s, writer w WHERE s.state = 'creating slot'
@@ -103,10 +108,15 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     UNION ALL
     SELECT 'capture waits for a lock', format('Process %s (%s) has had a transaction open for %s.', b.pid, b.state, b.age), format('SELECT pg_terminate_backend(%s);', b.pid) FROM blocker b
     UNION ALL
-    SELECT 'the replication slot is lost', format('Slot "%s": %s. Changes since then cannot be captured.', s.slot, coalesce(r.wal_status, 'gone')),
+    SELECT format('only %s of %s apply workers run', cardinality(s.apply_pids), current_setting('pg_scd2.max_apply_workers')),
+           'The server has no more background workers to give: first copies wait, and flows are slower.',
+           format('ALTER SYSTEM SET max_worker_processes = %s; -- then restart the server', current_setting('max_worker_processes')::integer + 8)
+    FROM s WHERE s.state = 'running' AND cardinality(s.apply_pids) < current_setting('pg_scd2.max_apply_workers')::integer AND NOT s.stopped
+             AND EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND a.backend_start < clock_timestamp() - interval '10 s')      -- not while they start
+    UNION ALL
+    SELECT 'the replication slot is lost', format('Slot "%s": %s. Changes since then cannot be captured.', l.slot, l.what),
            CASE WHEN to_regprocedure('scd2.resume_capture(boolean)') IS NOT NULL THEN 'SELECT scd2.resume_capture();' END
-    FROM s JOIN scd2_internal.position p ON p.singleton AND p.captured_lsn IS NOT NULL LEFT JOIN pg_replication_slots r ON r.slot_name = s.slot
-    WHERE r.slot_name IS NULL OR r.wal_status = 'lost'
+    FROM lost l
     UNION ALL
     SELECT 'the replication slot is about to be lost', format('Slot "%s" holds back more WAL than max_slot_wal_keep_size allows.', s.slot), 'ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();'
     FROM s JOIN pg_replication_slots r ON r.slot_name = s.slot WHERE r.wal_status = 'unreserved'

@@ -44,7 +44,8 @@ typedef struct KnownFlow
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
 	TimestampTz lagging_since;	/* 0: does not */
 	Scd2Flow   *flow;			/* NULL: not loaded */
-	bool		all_images;		/* it was found to need them */
+	bool		all_images;		/* it was found to need them, */
+	Scd2Hint	hint;			/* and where it was, when it was loaded last */
 	bool		listed;			/* seen in the last reload */
 } KnownFlow;
 
@@ -198,10 +199,21 @@ latest_version(KnownFlow *known)
 	return Min(latest, known->state.gap - 1);
 }
 
+/* There may be fewer workers than are wanted: the server has run out of them, or the others are being started. */
+static bool
+is_alone(void)
+{
+	for (int i = 0; i < SCD2_MAX_APPLY; i++)
+		if (i != my_slot && db->apply_pid[i] != 0)
+			return false;
+	return true;
+}
+
+/* Long copies are not for worker 0, so that small batches are never behind one: unless nobody else is there. */
 static bool
 copies_here(void)
 {
-	return my_slot > 0 || apply_workers() == 1;
+	return my_slot > 0 || apply_workers() == 1 || is_alone();
 }
 
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
@@ -241,6 +253,7 @@ definition(KnownFlow *known)
 	if (known->flow != NULL && (known->flow->stale || known->flow->definition != known->state.definition))
 	{
 		known->all_images |= known->flow->all_images;
+		known->hint = known->flow->hint;
 		scd2_flow_free(known->flow);
 		known->flow = NULL;
 	}
@@ -248,6 +261,7 @@ definition(KnownFlow *known)
 	{
 		known->flow = scd2_flow_load(known->state.flow_id);
 		known->flow->all_images |= known->all_images;
+		known->flow->hint = known->hint;	/* looked at before it is used */
 	}
 	return known->flow;
 }
@@ -258,7 +272,12 @@ do_work(KnownFlow *known)
 {
 	Scd2FlowState *state = &known->state;
 
-	if (!scd2_state_read(state) || state->paused || state->retry_at > GetCurrentTimestamp())
+	if (!scd2_state_read(state))
+	{
+		state->phase = 'd';		/* dropped: the next list is without it */
+		return;
+	}
+	if (state->paused || state->retry_at > GetCurrentTimestamp())
 		return;
 	if (state->phase == 'c')
 	{
@@ -290,7 +309,7 @@ try_flow(KnownFlow *known)
 	LOCKTAG		tag;
 	bool		taken;
 
-	begin_work(known->flow != NULL ? known->flow->name : "taking a flow");
+	begin_work(known->flow != NULL ? known->flow->activity : "taking a flow");
 	if (gets_on(known))
 	{
 		end_work();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Private memory of the capture worker while it captures a transaction of 5 million rows: all of it in one piece, and in subtransactions of 4,096 changes, 1,000 changes and 10 changes. Anonymous memory as the kernel
+# Private memory of the capture worker while it captures a transaction of 5 million rows: all of it in one piece, and in subtransactions of 4,096 and of 1,000 changes. Anonymous memory as the kernel
 # counts it for the process (Pss_Anon), the greatest of ten looks a second.
 set -euo pipefail
 . test/lib.sh
@@ -46,12 +46,12 @@ in_subtransactions() { # in_subtransactions SIZE
         END LOOP; END \$\$"
 }
 limit=$(sql "SELECT setting::bigint / 1024 FROM pg_settings WHERE name = 'pg_scd2.decoding_work_mem'")
-result "private memory of the capture worker, a transaction of $n rows" "$(measure "INSERT INTO customers $(customer_rows 1 "$n")") MB" "limit $limit MB" '-' "<= limit + 100 MB"
+result "private memory of the capture worker, a transaction of $n rows" "$(measure "INSERT INTO customers $(customer_rows 1 "$n")") MB" "decoding_work_mem $limit MB" '-' '<= other + 100 MB'
 for size in 4096 1000; do
-    result "… in subtransactions of $size rows" "$(measure "$(in_subtransactions "$size")") MB" "limit $limit MB" '-' 'limit + 100 MB + 4,096 changes each'
+    result "… in subtransactions of $size rows" "$(measure "$(in_subtransactions "$size")") MB" "decoding_work_mem $limit MB" '-' '<= other + 100 MB + 4,096 changes each'
 done
 sql "ALTER SYSTEM SET pg_scd2.decoding_work_mem = '64MB'"
 sql "SELECT pg_reload_conf()" >/dev/null
 sync_all
-result "… in one piece, decoding_work_mem 64 MB" "$(measure "INSERT INTO customers $(customer_rows 1 "$n")") MB" 'limit 64 MB' '-' "<= limit + 100 MB"
+result "… in one piece, decoding_work_mem 64 MB" "$(measure "INSERT INTO customers $(customer_rows 1 "$n")") MB" 'decoding_work_mem 64 MB' '-' '<= other + 100 MB'
 stop_server

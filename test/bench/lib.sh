@@ -13,7 +13,7 @@ RESULTS=${RESULTS:-$BUILD/logs/bench.tsv}
 # start_bench_server NAME [LINE...]: the server's defaults, but without checkpoints by volume, which would hit one side or the other, and without
 # autovacuum, for the same reason: scripts vacuum between rounds where that matters.
 start_bench_server() {
-    start_server "$1" 'max_wal_size = 32GB' 'checkpoint_timeout = 1h' 'autovacuum = off' 'log_min_messages = warning' "${@:2}"
+    start_server "$1" 'max_wal_size = 32GB' 'checkpoint_timeout = 1h' 'autovacuum = off' 'log_min_messages = warning' 'client_min_messages = warning' "${@:2}"
     sql 'CREATE EXTENSION pg_scd2'
     quietly "SELECT scd2.sync('5 min')"
 }

@@ -154,7 +154,7 @@ COMMIT;
 sub finish_writer
 {
     my ($writer) = @_;
-    $writer->{handle}->signal('INT') if $writer->{handle}->pumpable;
+    $writer->{handle}->signal('TERM') if $writer->{handle}->pumpable;
     eval { $writer->{handle}->finish };
     return;
 }
