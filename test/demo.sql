@@ -124,3 +124,31 @@ FROM unnest('{UTC,America/Lima,Asia/Tokyo}'::text[]) AS zone;
 \echo '   Keep the moment of a sale (timestamptz). Where there is only a date, say which moment of which place is meant:'
 \echo '   (sold_on + time ''23:59:59'') AT TIME ZONE ''Europe/Madrid'' gives the same rows in every session.'
 \echo
+
+\echo
+\echo '8. The same story told by events that arrive late, twice and out of order. Their version says when they happened.'
+\echo
+\set ECHO queries
+CREATE TABLE customer_events (customer_id int, name text, region text, status text, version int, op text);
+SELECT scd2.create_auto_cdc_flow('dim_customers', 'customer_events', keys => '{customer_id}', sequence_by => 'version',
+           apply_as_deletes => 'op = ''DELETE''', except_column_list => '{version,op}',
+           stored_as_scd_type => 2, track_history_column_list => '{region,status}') AS flow;
+INSERT INTO customer_events VALUES (17, 'Ana', 'Norte', 'activo', 10, 'UPSERT'), (23, 'Luis', 'Centro', 'activo', 11, 'UPSERT');
+INSERT INTO customer_events VALUES (17, 'Ana', 'Sur', 'activo', 30, 'UPSERT'), (23, 'Luis', 'Centro', 'activo', 25, 'DELETE');
+INSERT INTO customer_events VALUES (17, 'Ana', 'Este', 'activo', 20, 'UPSERT') /* late */, (31, 'Marta', 'Oeste', 'activo', 35, 'UPSERT');
+INSERT INTO customer_events VALUES (17, 'Ana', 'Este', 'activo', 20, 'UPSERT') /* again */;
+INSERT INTO customer_events VALUES (17, 'Ana María', 'Sur', 'activo', 40, 'UPSERT') /* the name is not tracked */;
+SELECT scd2.sync();
+SELECT * FROM dim_customers ORDER BY customer_id, __start_at;
+SELECT customer_id, name, region FROM dim_customers_as_of(22) ORDER BY customer_id;
+SELECT events, applied, duplicates FROM scd2.flows WHERE flow = 'dim_customers';
+\set ECHO none
+\echo
+\echo '   All of them once more, in the opposite order: nothing changes, nothing is written.'
+\echo
+\set ECHO queries
+INSERT INTO customer_events SELECT * FROM customer_events ORDER BY version DESC;
+SELECT scd2.sync();
+SELECT * FROM dim_customers ORDER BY customer_id, __start_at;
+SELECT events, duplicates, rows_inserted, rows_updated, rows_deleted FROM scd2.flows WHERE flow = 'dim_customers';
+\set ECHO none

@@ -66,6 +66,15 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 	table_close(leaf, AccessShareLock);
 }
 
+static void
+read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
+{
+	if (work->flow->input == SCD2_EVENTS)
+		scd2_read_arrivals(work, which, nargs, args);
+	else
+		scd2_read_events(work, which, nargs, args);
+}
+
 /* Reads versions (watermark, upto]; leaves a hint for the next batch. */
 static void
 read_versions(Scd2Work *work, int64 watermark, int64 upto)
@@ -77,10 +86,10 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 	if (hint_holds(flow, watermark))
 	{
 		ItemPointerSet(&page, ItemPointerGetBlockNumber(&flow->hint.tid), 0);
-		scd2_read_events(work, SCD2_READ_TAIL, 3, args);
+		read_by(work, SCD2_READ_TAIL, 3, args);
 	}
 	else
-		scd2_read_events(work, SCD2_READ_RANGE, 2, args);
+		read_by(work, SCD2_READ_RANGE, 2, args);
 	if (work->last_version < 0)
 		return;
 	flow->hint.leaf = InvalidOid;
@@ -100,12 +109,16 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	Scd2Work   *work;
 
 	flow->at_version = -1;
+	if (flow->apply_as_truncates != NULL)
+		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	read_versions(work, state->watermark_version, upto);
 	PopActiveSnapshot();
+	scd2_read_cuts(work);
 	scd2_work_write(work);
 	scd2_work_end(work);
+	scd2_record_arrivals(work);
 	scd2_state_advance(state, work, started, upto,
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
 	return work->inserted + work->updated + work->deleted;

@@ -5,10 +5,12 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -22,10 +24,12 @@
 #include "parser/parse_relation.h"
 #include "parser/parser.h"
 #include "storage/lmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 #include "utils/varlena.h"
 
 #include "pg_scd2.h"
@@ -36,6 +40,8 @@
 PG_FUNCTION_INFO_V1(scd2_object_name);
 PG_FUNCTION_INFO_V1(scd2_caller_relation);
 PG_FUNCTION_INFO_V1(scd2_check_expression);
+PG_FUNCTION_INFO_V1(scd2_sequence_expression);
+PG_FUNCTION_INFO_V1(scd2_expression_columns);
 PG_FUNCTION_INFO_V1(scd2_lock_flow);
 
 Datum
@@ -104,9 +110,11 @@ not_an_expression(const char *argument)
 					errhint("Give one SQL expression over the columns of the source.")));
 }
 
-/* The parse tree of one expression; raises 42601 for anything else. */
-static Node *
-parse_expression(const char *expression, const char *argument)
+/*
+ * The parse tree of one expression; raises 42601 for anything else.
+ */
+Node *
+scd2_parse_expression(const char *expression, const char *argument)
 {
 	List	   *trees = raw_parser(expression, RAW_PARSE_PLPGSQL_EXPR);
 	SelectStmt *select;
@@ -153,15 +161,12 @@ position_in_expression(void *expression)
 }
 
 /*
- * Parses under the current search_path, which in twins is pg_catalog, as when the worker evaluates it.
+ * The expression over the columns of the relation, made explicit to type "wanted" (InvalidOid: whatever it is). Parses under the current search_path, which in twins is pg_catalog,
+ * as when the worker evaluates it.
  */
-Datum
-scd2_check_expression(PG_FUNCTION_ARGS)
+static Node *
+transform(char *expression, Relation rel, Oid wanted, const char *argument)
 {
-	char	   *expression = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
-	Oid			wanted = PG_GETARG_OID(2);
-	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(3));
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
 	Node	   *expr;
@@ -175,8 +180,11 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 	pstate->p_sourcetext = expression;
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
-	expr = transformExpr(pstate, parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
-	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1, COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	expr = transformExpr(pstate, scd2_parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
+	if (!OidIsValid(wanted))
+		wanted = getBaseType(exprType(expr));
+	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1,
+									wanted == BOOLOID ? COERCION_ASSIGNMENT : COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
 	if (coerced == NULL)
 		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
 						errmsg("%s is of type %s instead of %s", argument, format_type_be(exprType(expr)), format_type_be(wanted))));
@@ -184,8 +192,72 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 	check_nature(pstate, coerced, argument);
 	scd2_become_self_again(&self);
 	error_context_stack = context.previous;
+	return coerced;
+}
+
+Datum
+scd2_check_expression(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+
+	(void) transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, PG_GETARG_OID(2), text_to_cstring(PG_GETARG_TEXT_PP(3)));
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
+}
+
+/* A name[] of the columns of the relation that an expression uses; one that takes the row as a whole uses all. */
+static Datum
+columns_used(Node *expr, Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *used = NULL;
+	Datum	   *names = palloc(desc->natts * sizeof(Datum));
+	int			n = 0;
+
+	pull_varattnos(expr, 1, &used);
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped &&
+			(bms_is_member(i + 1 - FirstLowInvalidHeapAttributeNumber, used) ||
+			 bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, used)))
+			names[n++] = NameGetDatum(&TupleDescAttr(desc, i)->attname);
+	return PointerGetDatum(construct_array(names, n, NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR));
+}
+
+Datum
+scd2_expression_columns(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+	Datum		columns = columns_used(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, text_to_cstring(PG_GETARG_TEXT_PP(2))), rel);
+
+	table_close(rel, NoLock);
+	PG_RETURN_DATUM(columns);
+}
+
+/*
+ * Type, collation and columns of an expression that orders events.
+ */
+Datum
+scd2_sequence_expression(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	Node	   *expr = transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument);
+	Oid			type = exprType(expr);
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (type == UNKNOWNOID || type == RECORDOID || !OidIsValid(lookup_type_cache(type, TYPECACHE_CMP_PROC)->cmp_proc))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION),
+						errmsg("%s is of type %s, which has no order", argument, format_type_be(type)),
+						errhint("Cast it to a type with a btree operator class.")));
+	values[0] = ObjectIdGetDatum(type);
+	values[1] = ObjectIdGetDatum(exprCollation(expr));
+	values[2] = columns_used(expr, rel);
+	table_close(rel, NoLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 /*

@@ -1,12 +1,14 @@
 /*
  * check.h
- *		The lock of a flow.
+ *		Expressions of flows, and their lock.
  */
 #ifndef SCD2_FLOW_CHECK_H
 #define SCD2_FLOW_CHECK_H
 
+#include "nodes/nodes.h"
 #include "storage/lock.h"
 
+extern Node *scd2_parse_expression(const char *expression, const char *argument);
 extern void scd2_flow_locktag(LOCKTAG *tag, int flow_id);
 
 #endif							/* SCD2_FLOW_CHECK_H */

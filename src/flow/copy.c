@@ -268,6 +268,85 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 	state->begin_timestamp = at;
 }
 
+/* ---- event tables ---- */
+
+/* Whatever the flow brought before goes. */
+static void
+forget_all(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+
+	if (SPI_execute_with_args("DELETE FROM scd2_internal.mark AS m USING scd2_internal.flow AS f WHERE f.flow_id = $1 AND m.target_relid = f.target_relid",
+							  1, types, args, NULL, false, 0) != SPI_OK_DELETE ||
+		SPI_execute_with_args("DELETE FROM scd2_internal.rejected WHERE flow_id = $1", 1, types, args, NULL, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not forget");
+	flow->marks = NULL;
+	flow->nmarks = 0;
+	flow->marks_upto = 0;
+}
+
+static void
+delete_memory(Scd2Flow *flow)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "DELETE FROM ONLY %s", flow->memory_sql);
+	if (SPI_execute(sql.data, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not empty the memory");
+}
+
+/* The events that are there, as the snapshot S sees them; returns S. */
+static Datum
+read_source_events(Scd2Work *work)
+{
+	char	   *snapshot;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_execute("SELECT pg_current_snapshot()", true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not get the snapshot");
+	snapshot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	scd2_read_arrivals(work, SCD2_READ_SOURCE, 0, NULL);
+	PopActiveSnapshot();
+	scd2_read_cuts(work);
+	scd2_work_write(work);
+	scd2_work_again(work);
+	return OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot));
+}
+
+/*
+ * Rows that are there are events like any: they go through the timeline, and so do those that came into the feed meanwhile and that S does not see. All that was captured before S was taken is
+ * visible in it, so the feed is read from there on; order does not matter.
+ */
+static void
+copy_events(Scd2Flow *flow, Scd2FlowState *state)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
+	Scd2Work   *work;
+	Datum		args[4];
+
+	forget_all(flow);
+	work = scd2_work_begin(flow);
+	delete_all(flow);
+	delete_memory(flow);
+	lock_source(flow);
+	args[2] = read_source_events(work);
+	wait_for_capture(flow);
+	args[0] = Int64GetDatum(Max(captured, state->begin_version));
+	args[1] = Int64GetDatum((int64) pg_atomic_read_u64(&scd2_my_database()->version));
+	args[3] = TimestampTzGetDatum(state->begin_timestamp);
+	scd2_read_arrivals(work, SCD2_READ_SEEN, 4, args);
+	scd2_read_cuts(work);
+	scd2_work_write(work);
+	scd2_work_end(work);
+	scd2_record_arrivals(work);
+	scd2_state_advance(state, work, started, Max(DatumGetInt64(args[1]), state->begin_version),
+					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
+	scd2_state_begun(state);
+}
+
 /*
  * Makes the first copy, or a refreshed one. In a READ COMMITTED transaction, within SPI, under the flow's lock.
  */
@@ -286,6 +365,11 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	if (!OidIsValid(flow->source))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("source \"%s\" of flow \"%s\" does not exist", flow->source_alias, flow->name)));
+	if (flow->input == SCD2_EVENTS)
+	{
+		copy_events(flow, state);
+		return;
+	}
 	work = scd2_work_begin(flow);
 	use_settings_of_flow(flow);
 	if (from_past)

@@ -28,25 +28,17 @@
 
 #include "compat.h"
 #include "flow/direct.h"
-
-#define ROWS_AT_ONCE	1000
-#define BYTES_AT_ONCE	(256 * 1024)
+#include "flow/gather.h"
 
 struct Scd2Direct
 {
 	Scd2Work   *work;
 	Relation	rel;
-	EState	   *estate;
-	ResultRelInfo *rri;
+	Scd2Gather *gather;
 	TupleTableSlot *changed;	/* a row as it becomes */
 	TupleTableSlot *fetched;	/* a row that is not at hand */
 	Datum	   *values;			/* of a new row */
 	bool	   *nulls;
-	MemoryContext rows_cxt;		/* of the rows gathered, reset with each flush */
-	TupleTableSlot *slots[ROWS_AT_ONCE];
-	int			nslots;
-	int			made;
-	Size		bytes;
 };
 
 static bool
@@ -115,61 +107,26 @@ scd2_direct_begin(Scd2Work *work)
 {
 	Relation	rel = work->target;
 	int			natts = RelationGetDescr(rel)->natts;
-	ResultRelInfo *rri;
+	Scd2Gather *gather;
 	Scd2Direct *direct;
 
 	if (!work->plain_triggers || rel->rd_rel->relam != HEAP_TABLE_AM_OID || rel->rd_rules != NULL ||
 		rel->rd_rel->relforcerowsecurity || !columns_are_plain(work->flow, rel))
 		return NULL;
-	rri = makeNode(ResultRelInfo);
-	InitResultRelInfo(rri, rel, 1, NULL, 0);
-	ExecOpenIndices(rri, false);
-	if (!indexes_are_plain(work->flow, rri))
+	gather = scd2_gather_begin(rel);
+	if (!indexes_are_plain(work->flow, gather->rri))
 	{
-		ExecCloseIndices(rri);
+		scd2_gather_end(gather);
 		return NULL;
 	}
 	direct = palloc0(sizeof(Scd2Direct));
 	direct->work = work;
 	direct->rel = rel;
-	direct->rri = rri;
-	direct->estate = CreateExecutorState();
-	scd2_init_range_table(direct->estate, rel, rri);
+	direct->gather = gather;
 	direct->changed = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 	direct->values = palloc(natts * sizeof(Datum));
 	direct->nulls = palloc(natts * sizeof(bool));
-	direct->rows_cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 rows", ALLOCSET_DEFAULT_SIZES);
 	return direct;
-}
-
-static void
-check_row(Scd2Direct *direct, TupleTableSlot *slot)
-{
-	if (direct->rel->rd_att->constr != NULL)
-		ExecConstraints(direct->rri, slot, direct->estate);
-}
-
-static void
-flush_rows(Scd2Direct *direct)
-{
-	MemoryContext before;
-
-	if (direct->nslots == 0)
-		return;
-	before = MemoryContextSwitchTo(direct->rows_cxt);
-	table_multi_insert(direct->rel, direct->slots, direct->nslots, GetCurrentCommandId(true), 0, NULL);
-	for (int i = 0; i < direct->nslots; i++)
-	{
-		if (direct->rri->ri_NumIndices > 0)
-			list_free(scd2_insert_index_tuples(direct->rri, direct->slots[i], direct->estate));
-		ResetPerTupleExprContext(direct->estate);
-		ExecClearTuple(direct->slots[i]);
-	}
-	direct->work->inserted += direct->nslots;
-	MemoryContextSwitchTo(before);
-	MemoryContextReset(direct->rows_cxt);
-	direct->nslots = 0;
-	direct->bytes = 0;
 }
 
 static void
@@ -201,36 +158,19 @@ set_columns(Scd2Direct *direct, Datum *values, bool *nulls, const Scd2Change *ch
 void
 scd2_direct_insert(Scd2Direct *direct, const Scd2Change *change)
 {
-	TupleDesc	desc = RelationGetDescr(direct->rel);
-	TupleTableSlot *slot;
-	MemoryContext before;
-	HeapTuple	tuple;
-
-	memset(direct->nulls, true, desc->natts * sizeof(bool));
+	memset(direct->nulls, true, RelationGetDescr(direct->rel)->natts * sizeof(bool));
 	set_columns(direct, direct->values, direct->nulls, change);
 	if (direct->work->flow->scd_type == 2)
 		set_column(direct->values, direct->nulls, direct->work->flow->start_attnum, change->start, false);
-
-	before = MemoryContextSwitchTo(direct->work->cxt);
-	if (direct->nslots == direct->made)
-		direct->slots[direct->made++] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	slot = direct->slots[direct->nslots++];
-	MemoryContextSwitchTo(direct->rows_cxt);
-	tuple = heap_form_tuple(desc, direct->values, direct->nulls);
-	MemoryContextSwitchTo(before);
-	ExecStoreHeapTuple(tuple, slot, false);
-	slot->tts_tableOid = RelationGetRelid(direct->rel);
-	check_row(direct, slot);
-	direct->bytes += tuple->t_len;
-	if (direct->nslots == ROWS_AT_ONCE || direct->bytes > BYTES_AT_ONCE)
-		flush_rows(direct);
+	scd2_gather_row(direct->gather, direct->values, direct->nulls);
+	direct->work->inserted++;
 }
 
 /* The row as it is: mostly the one that was looked up last. */
 static TupleTableSlot *
 row_slot(Scd2Direct *direct, const Scd2Row *row)
 {
-	TupleTableSlot *slot = direct->work->slot;
+	TupleTableSlot *slot = direct->work->rows ? direct->work->rows->slot : NULL;
 	ItemPointerData tid = row->tid;
 
 	if (slot != NULL && !TTS_EMPTY(slot) && ItemPointerEquals(&slot->tts_tid, &tid))
@@ -263,9 +203,9 @@ update_row(Scd2Direct *direct, const Scd2Change *change)
 	set_columns(direct, changed->tts_values, changed->tts_isnull, change);
 	ExecStoreVirtualTuple(changed);
 	changed->tts_tableOid = RelationGetRelid(direct->rel);
-	check_row(direct, changed);
-	scd2_update_tuple(direct->rri, &tid, changed, direct->estate);
-	ResetPerTupleExprContext(direct->estate);
+	scd2_gather_check(direct->gather, changed);
+	scd2_update_tuple(direct->gather->rri, &tid, changed, direct->gather->estate);
+	ResetPerTupleExprContext(direct->gather->estate);
 	direct->work->updated++;
 }
 
@@ -300,20 +240,15 @@ scd2_direct_emit(Scd2Direct *direct, const Scd2Change *change)
 void
 scd2_direct_flush(Scd2Direct *direct)
 {
-	flush_rows(direct);
+	scd2_gather_flush(direct->gather);
 }
 
 void
 scd2_direct_end(Scd2Direct *direct)
 {
-	flush_rows(direct);
-	for (int i = 0; i < direct->made; i++)
-		ExecDropSingleTupleTableSlot(direct->slots[i]);
+	scd2_gather_end(direct->gather);
 	ExecDropSingleTupleTableSlot(direct->changed);
 	if (direct->fetched != NULL)
 		ExecDropSingleTupleTableSlot(direct->fetched);
-	ExecCloseIndices(direct->rri);
-	FreeExecutorState(direct->estate);
-	MemoryContextDelete(direct->rows_cxt);
 	CommandCounterIncrement();
 }

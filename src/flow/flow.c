@@ -68,6 +68,8 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
+	"       f.input, f.sequence_by, f.sequence_column, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, e.except_columns::text AS kept_out,"
+	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
 	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
 	"       quote_ident(cn.nspname) || '.' || quote_ident(c.relname) AS feed_sql,"
@@ -79,6 +81,7 @@ static const char definition_query[] =
 	" FROM scd2_internal.flow AS f"
 	" LEFT JOIN scd2_internal.feed AS e USING (feed_id)"
 	" LEFT JOIN pg_catalog.pg_class AS t ON t.oid = f.target_relid LEFT JOIN pg_catalog.pg_namespace AS tn ON tn.oid = t.relnamespace"
+	" LEFT JOIN pg_catalog.pg_class AS m ON m.oid = f.memory_relid LEFT JOIN pg_catalog.pg_namespace AS mn ON mn.oid = m.relnamespace"
 	" LEFT JOIN pg_catalog.pg_class AS s ON s.oid = f.source_relid LEFT JOIN pg_catalog.pg_namespace AS sn ON sn.oid = s.relnamespace"
 	" LEFT JOIN pg_catalog.pg_class AS c ON c.oid = e.feed_relid LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace"
 	" WHERE f.flow_id = $1";
@@ -113,6 +116,18 @@ read_definition(Scd2Flow *flow)
 	flow->definition = field_int("definition", 0);
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
+	flow->input = strcmp(field("input"), "events") == 0 ? SCD2_EVENTS : SCD2_NET;
+	flow->sequence_by = field("sequence_by");
+	flow->apply_as_deletes = field("apply_as_deletes");
+	flow->apply_as_truncates = field("apply_as_truncates");
+	flow->source_filter = field("source_filter");
+	flow->quarantine = strcmp(field("on_invalid_event"), "quarantine") == 0;
+	flow->kept_out = field("kept_out");
+	flow->memory = field_int("memory", InvalidOid);
+	flow->memory_sql = field("memory_sql");
+	if (flow->input == SCD2_EVENTS && !OidIsValid(flow->memory))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
 	flow->starting_version = field_int("starting_version", -1);
 	flow->initial_start = field("initial_start");
 	flow->target_sql = field("target_sql");
@@ -131,6 +146,10 @@ read_definition(Scd2Flow *flow)
 	for (int i = 0; i < nsettings; i++)
 		flow->settings = lappend(flow->settings, settings[i]);
 
+	flow->sequence_column = -1;
+	for (int i = 0; flow->scd_type == 1 && field("sequence_column") != NULL && i < flow->shape.ncolumns; i++)
+		if (strcmp(flow->columns[i], field("sequence_column")) == 0)
+			flow->sequence_column = i;
 	flow->keys = palloc0(flow->nkeys * sizeof(int));
 	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
 	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
@@ -169,14 +188,24 @@ find_leaf(Scd2Flow *flow)
 }
 
 static AttrNumber
-target_attnum(Scd2Flow *flow, TupleDesc desc, const char *column)
+find_attnum(TupleDesc desc, const char *column)
 {
 	for (int i = 0; i < desc->natts; i++)
 		if (!TupleDescAttr(desc, i)->attisdropped &&
 			strcmp(NameStr(TupleDescAttr(desc, i)->attname), column) == 0)
 			return i + 1;
-	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-					errmsg("column \"%s\" of target %s does not exist", column, flow->target_sql)));
+	return 0;
+}
+
+static AttrNumber
+target_attnum(Scd2Flow *flow, TupleDesc desc, const char *column)
+{
+	AttrNumber	attnum = find_attnum(desc, column);
+
+	if (attnum == 0)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
+						errmsg("column \"%s\" of target %s does not exist", column, flow->target_sql)));
+	return attnum;
 }
 
 /* Types of the columns: as the feed has them, which are the base types of the target's. */
@@ -231,21 +260,73 @@ read_layout(Scd2Flow *flow)
 	table_close(target, AccessShareLock);
 }
 
+/* The memory, if there is one; what type sequences are of. */
+static void
+read_memory_layout(Scd2Flow *flow)
+{
+	Relation	memory;
+	TupleDesc	desc;
+	Form_pg_attribute sequence;
+
+	flow->sequence_type = TIMESTAMPTZOID;
+	if (OidIsValid(flow->memory))
+	{
+		memory = table_open(flow->memory, AccessShareLock);
+		desc = RelationGetDescr(memory);
+		flow->memory_attnums = palloc0(flow->shape.ncolumns * sizeof(AttrNumber));
+		for (int i = 0; i < flow->shape.ncolumns; i++)
+			flow->memory_attnums[i] = find_attnum(desc, flow->columns[i]);
+		flow->memory_sequence = find_attnum(desc, "_sequence");
+		flow->memory_kind = find_attnum(desc, "_kind");
+		flow->memory_version = find_attnum(desc, "_version");
+		flow->memory_ordinal = find_attnum(desc, "_ordinal");
+		flow->memory_index = scd2_primary_key_index(memory);
+		if (flow->memory_sequence == 0 || flow->memory_kind == 0 || flow->memory_version == 0 || flow->memory_ordinal == 0 ||
+			!OidIsValid(flow->memory_index))
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							errmsg("memory %s of flow \"%s\" is not as it was made", flow->memory_sql, flow->name)));
+		sequence = TupleDescAttr(desc, flow->memory_sequence - 1);
+		flow->sequence_type = sequence->atttypid;
+		flow->sequence_collation = sequence->attcollation;
+		table_close(memory, AccessShareLock);
+	}
+	get_typlenbyval(flow->sequence_type, &flow->sequence_typlen, &flow->sequence_typbyval);
+}
+
+static void
+init_sequence_entry(Scd2Flow *flow, Scd2Store store, int attnum, const char *name)
+{
+	TupleDescInitEntry(flow->store_desc[store], attnum, name, flow->sequence_type, -1, 0);
+	TupleDescInitEntryCollation(flow->store_desc[store], attnum, flow->sequence_collation);
+}
+
 static void
 make_store_descs(Scd2Flow *flow)
 {
 	int			n = flow->shape.ncolumns;
 
-	TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], n + 1, "starts", TIMESTAMPTZOID, -1, 0);
-	TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], n + 2, "ends", TIMESTAMPTZOID, -1, 0);
+	init_sequence_entry(flow, SCD2_INSERTS, n + 1, "starts");
+	init_sequence_entry(flow, SCD2_INSERTS, n + 2, "ends");
 	TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], 1, "tid", TIDOID, -1, 0);
-	TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], 2, "ends", TIMESTAMPTZOID, -1, 0);
+	init_sequence_entry(flow, SCD2_REWRITES, 2, "ends");
 	flow->store_desc[SCD2_CLOSES] = CreateTemplateTupleDesc(2);
 	TupleDescInitEntry(flow->store_desc[SCD2_CLOSES], 1, "tid", TIDOID, -1, 0);
-	TupleDescInitEntry(flow->store_desc[SCD2_CLOSES], 2, "ends", TIMESTAMPTZOID, -1, 0);
+	init_sequence_entry(flow, SCD2_CLOSES, 2, "ends");
 	flow->store_desc[SCD2_DELETES] = CreateTemplateTupleDesc(1);
 	TupleDescInitEntry(flow->store_desc[SCD2_DELETES], 1, "tid", TIDOID, -1, 0);
 	flow->store_desc[SCD2_TOUCHED] = CreateTupleDescCopy(flow->store_desc[SCD2_DELETES]);
+}
+
+/* How sequences compare: by the default order of their type. */
+static void
+read_sequence_order(Scd2Flow *flow)
+{
+	TypeCacheEntry *type = lookup_type_cache(flow->sequence_type, TYPECACHE_CMP_PROC | TYPECACHE_BTREE_OPFAMILY);
+	Oid			intype = type->btree_opintype;
+
+	fmgr_info_cxt(type->cmp_proc, &flow->sequence_compare, flow->cxt);
+	fmgr_info_cxt(get_opcode(get_opfamily_member(type->btree_opf, intype, intype, BTLessStrategyNumber)), &flow->sequence_less, flow->cxt);
+	fmgr_info_cxt(get_opcode(get_opfamily_member(type->btree_opf, intype, intype, BTGreaterEqualStrategyNumber)), &flow->sequence_not_less, flow->cxt);
 }
 
 /* How keys compare: as the primary key orders them, whose columns must be the keys in their order, then the start. */
@@ -263,6 +344,7 @@ read_key_order(Scd2Flow *flow)
 	flow->key_equal = palloc0(flow->nkeys * sizeof(FmgrInfo));
 	flow->key_less = palloc0(flow->nkeys * sizeof(Oid));
 	flow->key_collation = palloc0(flow->nkeys * sizeof(Oid));
+	flow->key_operator = palloc0(flow->nkeys * sizeof(Oid));
 	for (int i = 0; i < expected; i++)
 	{
 		AttrNumber	attnum = i < flow->nkeys ? flow->attnums[flow->keys[i]] : flow->start_attnum;
@@ -274,16 +356,13 @@ read_key_order(Scd2Flow *flow)
 		if (i == flow->nkeys)
 			break;
 		fmgr_info_copy(&flow->key_compare[i], index_getprocinfo(index, i + 1, BTORDER_PROC), flow->cxt);
-		fmgr_info_cxt(get_opcode(get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
-													 index->rd_opcintype[i], BTEqualStrategyNumber)),
-					  &flow->key_equal[i], flow->cxt);
+		flow->key_operator[i] = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i], index->rd_opcintype[i], BTEqualStrategyNumber);
+		fmgr_info_cxt(get_opcode(flow->key_operator[i]), &flow->key_equal[i], flow->cxt);
 		flow->key_less[i] = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
 												index->rd_opcintype[i], BTLessStrategyNumber);
 		flow->key_collation[i] = index->rd_indcollation[i];
 	}
 	index_close(index, AccessShareLock);
-	fmgr_info_cxt(lookup_type_cache(TIMESTAMPTZOID, TYPECACHE_CMP_PROC)->cmp_proc,
-				  &flow->sequence_compare, flow->cxt);
 }
 
 /*
@@ -302,6 +381,8 @@ scd2_flow_load(int flow_id)
 	read_definition(flow);
 	find_leaf(flow);
 	read_layout(flow);
+	read_memory_layout(flow);
+	read_sequence_order(flow);
 	make_store_descs(flow);
 	read_key_order(flow);
 
@@ -333,7 +414,7 @@ relation_changed(Datum arg, Oid relid)
 		Scd2Flow   *flow = lfirst(cell);
 
 		if (relid == InvalidOid || relid == flow->target || relid == flow->feed ||
-			relid == flow->leaf || relid == flow->source || relid == flow->target_index)
+			relid == flow->leaf || relid == flow->source || relid == flow->target_index || relid == flow->memory)
 			flow->stale = true;
 	}
 }

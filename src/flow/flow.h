@@ -17,7 +17,9 @@ typedef enum Scd2Statement
 {
 	SCD2_READ_RANGE,			/* versions ($1, $2] of the feed */
 	SCD2_READ_TAIL,				/* the same from a place in the last leaf on ($3) */
-	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees; $4: the beginning */
+	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees (event tables: does not see); $4: the beginning */
+	SCD2_READ_SOURCE,			/* event tables: the rows that are there */
+	SCD2_READ_CUTS,				/* event tables: rows that the truncates $1 cut */
 	SCD2_INSERT,
 	SCD2_CLOSE_ROWS,
 	SCD2_REWRITE,
@@ -46,6 +48,13 @@ typedef struct Scd2Hint
 	int64		version;
 } Scd2Hint;
 
+/* What a flow makes of the rows of its feed. */
+typedef enum Scd2Input
+{
+	SCD2_NET,					/* per key and version the net effect */
+	SCD2_EVENTS					/* inserted rows are events */
+} Scd2Input;
+
 typedef struct Scd2Flow
 {
 	MemoryContext cxt;			/* all of this */
@@ -56,6 +65,14 @@ typedef struct Scd2Flow
 	char	   *name;
 	char	   *activity;		/* for pg_stat_activity */
 	int			scd_type;
+	Scd2Input	input;
+	char	   *sequence_by;	/* expressions; NULL: not given */
+	char	   *apply_as_deletes;
+	char	   *apply_as_truncates;
+	char	   *source_filter;
+	bool		quarantine;		/* of invalid events */
+	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */
+	int			sequence_column;	/* type 1: position in columns of what sequence_by is, -1: an expression */
 	int64		starting_version;	/* -1: the flow's own commit */
 	char	   *initial_start;	/* NULL: the beginning */
 	List	   *settings;		/* "name=value" */
@@ -88,7 +105,27 @@ typedef struct Scd2Flow
 	FmgrInfo   *key_equal;
 	Oid		   *key_less;
 	Oid		   *key_collation;
+	Oid		   *key_operator;	/* equality */
+	Oid			sequence_type;
+	Oid			sequence_collation;
+	int16		sequence_typlen;
+	bool		sequence_typbyval;
 	FmgrInfo	sequence_compare;
+	FmgrInfo	sequence_less;
+	FmgrInfo	sequence_not_less;
+
+	/* What rows do not show of events (memory.c). */
+	Oid			memory;			/* invalid: nothing is remembered */
+	Oid			memory_index;
+	char	   *memory_sql;
+	AttrNumber *memory_attnums; /* of columns in the memory, 0: is not there */
+	AttrNumber	memory_sequence;
+	AttrNumber	memory_kind;
+	AttrNumber	memory_version;
+	AttrNumber	memory_ordinal;
+	struct Scd2Mark *marks;		/* of the target, ascending */
+	int			nmarks;
+	int64		marks_upto;		/* the last that is in them, by id */
 
 	TupleDesc	store_desc[SCD2_N_STORES];
 	SPIPlanPtr	plans[SCD2_N_STATEMENTS];

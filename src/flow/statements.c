@@ -8,7 +8,14 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #include "flow/sqltext.h"
 #include "flow/statements.h"
@@ -54,6 +61,182 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	else if (which == SCD2_READ_SEEN)
 		scd2_sql(sql, " AND pg_visible_in_snapshot(_xid, $3)");
 }
+
+/* ---- event tables ---- */
+
+/* An expression of the flow's; the line break ends a comment that it may end with. */
+static void
+append_expression(StringInfo sql, const char *expression, const char *type)
+{
+	if (expression == NULL)
+		scd2_sql(sql, "NULL::%s", type);
+	else
+		scd2_sql(sql, "(%s\n)::%s", expression, type);
+}
+
+/*
+ * Can a sequence be invalid although it is not NULL: a NaN, or part of a struct?
+ */
+bool
+scd2_sequence_has_parts(Scd2Flow *flow)
+{
+	return flow->sequence_type == FLOAT4OID || flow->sequence_type == FLOAT8OID || flow->sequence_type == NUMERICOID ||
+		get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
+}
+
+/* The row as JSON, if it may be no event: arrivals.c decides. */
+static void
+append_rejected(StringInfo sql, Scd2Flow *flow, const char *type)
+{
+	bool		composite = get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
+
+	scd2_sql(sql, ", CASE WHEN ");
+	for (int k = 0; k < flow->nkeys; k++)
+		scd2_sql(sql, "%I.%I IS NULL OR ", flow->source_alias, flow->columns[flow->keys[k]]);
+	append_expression(sql, flow->sequence_by, type);
+	scd2_sql(sql, " IS NULL");
+	if (composite)
+	{
+		scd2_sql(sql, " OR NOT ");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, " IS NOT NULL OR strpos(");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, "::text, 'NaN') > 0");
+	}
+	else if (scd2_sequence_has_parts(flow))
+	{
+		scd2_sql(sql, " OR ");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, " = 'NaN'");
+	}
+	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[] - %L::text[] END",
+			 flow->source_alias, flow->kept_out);
+}
+
+/* Events with truncates first, then by key and sequence. */
+static void
+append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	char	   *type = format_type_be_qualified(flow->sequence_type);
+	bool		from_feed = which != SCD2_READ_SOURCE;
+
+	scd2_sql(sql, from_feed ? "SELECT _commit_version, _commit_timestamp, _change_ordinal, " : "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, ");
+	append_expression(sql, flow->sequence_by, type);
+	scd2_sql(sql, ", ");
+	append_expression(sql, flow->apply_as_deletes, "boolean");
+	scd2_sql(sql, ", COALESCE(");
+	append_expression(sql, flow->apply_as_truncates, "boolean");
+	scd2_sql(sql, ", false)");
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	if (flow->quarantine)
+		append_rejected(sql, flow, type);
+	if (from_feed)
+		scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
+	if (which == SCD2_READ_TAIL)
+		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
+	else if (from_feed)
+		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
+	scd2_sql(sql, from_feed ? " WHERE _commit_version > $1 AND _commit_version <= $2 AND _change_type = 'insert'" : " WHERE true");
+	if (which == SCD2_READ_TAIL)
+		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
+	else if (which == SCD2_READ_SEEN)
+		scd2_sql(sql, " AND NOT pg_visible_in_snapshot(_xid, $3) AND $4 IS NOT NULL");
+	if (flow->source_filter != NULL)
+	{
+		scd2_sql(sql, " AND ");
+		append_expression(sql, flow->source_filter, "boolean");
+	}
+	scd2_sql(sql, " ORDER BY ");
+	if (flow->apply_as_truncates != NULL)
+		scd2_sql(sql, "%d DESC, ", SCD2_ARRIVAL_TRUNCATE + 1);
+	/* Keys of truncates do not count. */
+	for (int k = 0; k < flow->nkeys; k++)
+	{
+		if (flow->apply_as_truncates != NULL)
+		{
+			scd2_sql(sql, "CASE WHEN ");
+			append_expression(sql, flow->apply_as_truncates, "boolean");
+			scd2_sql(sql, " THEN NULL ELSE %I.%I END NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
+		}
+		else
+			scd2_sql(sql, "%I.%I NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
+	}
+	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
+}
+
+/* "a OPERATOR(…) b", whatever the search_path. */
+static void
+append_comparison(StringInfo sql, const char *a, Oid operator, const char * b)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	Form_pg_operator form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	scd2_sql(sql, "%s OPERATOR(%I.%s) %s", a, get_namespace_name(form->oprnamespace), NameStr(form->oprname), b);
+	ReleaseSysCache(tuple);
+}
+
+static Oid
+sequence_operator(Scd2Flow *flow, StrategyNumber strategy)
+{
+	TypeCacheEntry *type = lookup_type_cache(flow->sequence_type, TYPECACHE_BTREE_OPFAMILY);
+
+	return get_opfamily_member(type->btree_opf, type->btree_opintype, type->btree_opintype, strategy);
+}
+
+/* The keys of rows that truncates $1 cut, as deletes at those. */
+static void
+append_read_cuts(StringInfo sql, Scd2Flow *flow)
+{
+	TupleDesc	desc = flow->store_desc[SCD2_INSERTS];
+
+	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false");
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+	{
+		char	   *type = format_type_be_qualified(TupleDescAttr(desc, i)->atttypid);
+
+		if (flow->shape.is_key[i])
+			scd2_sql(sql, ", t.%I::%s", flow->columns[i], type);
+		else
+			scd2_sql(sql, ", NULL::%s", type);
+	}
+	scd2_sql(sql, " FROM unnest($1) AS m (cut) JOIN ONLY %s AS t ON ", flow->target_sql);
+	if (flow->scd_type == 2)
+	{
+		char	   *start = psprintf("t.%s", quote_identifier(flow->start_column));
+		char	   *end = psprintf("t.%s", quote_identifier(flow->end_column));
+
+		append_comparison(sql, start, sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		scd2_sql(sql, " AND (%s IS NULL OR ", end);
+		append_comparison(sql, end, sequence_operator(flow, BTGreaterStrategyNumber), "m.cut");
+		scd2_sql(sql, ")");
+	}
+	else if (flow->sequence_column >= 0)
+		append_comparison(sql, psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column])), sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+	else
+	{
+		scd2_sql(sql, "true JOIN ONLY %s AS r ON ", flow->memory_sql);
+		append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		for (int k = 0; k < flow->nkeys; k++)
+		{
+			const char *column = quote_identifier(flow->columns[flow->keys[k]]);
+
+			scd2_sql(sql, " AND ");
+			append_comparison(sql, psprintf("t.%s", column), flow->key_operator[k], psprintf("r.%s", column));
+		}
+	}
+	scd2_sql(sql, " ORDER BY ");
+	for (int k = 0; k < flow->nkeys; k++)
+		scd2_sql(sql, "%d, ", SCD2_ARRIVAL_COLUMNS + 1 + flow->keys[k]);
+	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
+}
+
+/* ---- writing ---- */
 
 static void
 append_insert(StringInfo sql, Scd2Flow *flow)
@@ -128,11 +311,22 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 		case SCD2_READ_RANGE:
 		case SCD2_READ_TAIL:
 		case SCD2_READ_SEEN:
-			append_read(&sql, flow, which);
+			if (flow->input == SCD2_EVENTS)
+				append_read_events(&sql, flow, which);
+			else
+				append_read(&sql, flow, which);
 			argtypes[0] = argtypes[1] = INT8OID;
 			argtypes[2] = which == SCD2_READ_TAIL ? TIDOID : PG_SNAPSHOTOID;
 			argtypes[3] = TIMESTAMPTZOID;
 			*nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
+			break;
+		case SCD2_READ_SOURCE:
+			append_read_events(&sql, flow, which);
+			break;
+		case SCD2_READ_CUTS:
+			append_read_cuts(&sql, flow);
+			argtypes[0] = get_array_type(flow->sequence_type);
+			*nargs = 1;
 			break;
 		case SCD2_INSERT:
 			append_insert(&sql, flow);

@@ -17,7 +17,20 @@ enum
 	SCD2_EVENT_COLUMNS
 };
 
+/* The same of flows over event tables. */
+enum
+{
+	SCD2_ARRIVAL_VERSION,		/* NULL: the row was there before the flow */
+	SCD2_ARRIVAL_TIMESTAMP,
+	SCD2_ARRIVAL_ORDINAL,
+	SCD2_ARRIVAL_SEQUENCE,
+	SCD2_ARRIVAL_DELETE,
+	SCD2_ARRIVAL_TRUNCATE,
+	SCD2_ARRIVAL_COLUMNS		/* then, if invalid events are kept, NULL or the event as JSON; then, of a feed, ctid and tableoid */
+};
+
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
+extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */

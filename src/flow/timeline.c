@@ -70,6 +70,13 @@ same_event(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
 		 scd2_image_equal(t->shape, a->image, b->image->values, b->image->isnull));
 }
 
+/* Two upserts that nothing but their images tells apart. */
+static bool
+is_conflict(const Scd2Event *a, const Scd2Event *b)
+{
+	return a->kind == SCD2_UPSERT && b->kind == SCD2_UPSERT && a->place.version == 0 && b->place.version == 0;
+}
+
 void
 scd2_timeline_begin(Scd2Timeline *t)
 {
@@ -416,6 +423,19 @@ implied_event(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *event)
 	return true;
 }
 
+/* A new event meets one that was there at its sequence. */
+static void
+count_against_old(Scd2Timeline *t, const Scd2Event *old, const Scd2Event *new)
+{
+	if (same_event(t, old, new))
+	{
+		t->counts.duplicates++;
+		t->n_new--;
+	}
+	else if (is_conflict(old, new))
+		t->counts.conflicts++;
+}
+
 /*
  * All that is known at "sequence", which is that of the next old event, the next mark, or the new events: the greatest counts. False: nothing after all (a snapshot that does not speak of the key).
  */
@@ -438,8 +458,8 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 	}
 	if (new != NULL)
 	{
-		if (old.valid && same_event(t, &old.event, new))
-			t->counts.duplicates++;
+		if (old.valid && t->n_new > 0)
+			count_against_old(t, &old.event, new);
 		if (!any || compare_at_sequence(t, new, &winner) > 0)
 			winner = *new;
 		any = true;
@@ -524,12 +544,12 @@ write_current(Scd2Timeline *t, const Scd2Row *row, const Scd2Event *event)
 	t->run_image = NULL;
 }
 
-/* How new events stand to what is remembered of the key. */
+/* How a new event stands to what is remembered of the key. */
 static void
-count_current(Scd2Timeline *t, const Scd2Event *event)
+count_against_memory(Scd2Timeline *t, const Scd2Event *event)
 {
-	Scd2Memory *memory = peek_memory(t);
 	Scd2Row    *row = peek_row(t);
+	Scd2Memory *memory = peek_memory(t);
 	int			order;
 
 	if (memory == NULL)
@@ -537,9 +557,24 @@ count_current(Scd2Timeline *t, const Scd2Event *event)
 	order = compare(t, event->sequence, memory->sequence);
 	if (order < 0)
 		t->counts.out_of_order++;
-	else if (order == 0 && (event->kind == SCD2_UPSERT) == (row != NULL) &&
-			 (row == NULL || scd2_image_equal(t->shape, event->image, row->image->values, row->image->isnull)))
+	else if (order == 0 && (event->kind == SCD2_UPSERT) == (row != NULL))
+	{
+		if (row == NULL || scd2_image_equal(t->shape, event->image, row->image->values, row->image->isnull))
+			t->counts.duplicates++;
+		else if (event->place.version == 0 && memory->place.version == 0)
+			t->counts.conflicts++;
+	}
+}
+
+static void
+count_current(Scd2Timeline *t, const Scd2Event *event)
+{
+	if (!t->has_new || compare(t, event->sequence, t->new.sequence) != 0)
+		count_against_memory(t, event);
+	else if (same_event(t, event, &t->new))
 		t->counts.duplicates++;
+	else if (is_conflict(event, &t->new))
+		t->counts.conflicts++;
 }
 
 /* The key as it is, as an event: from its memory. */
@@ -624,29 +659,31 @@ scd2_timeline_event(Scd2Timeline *t, const Scd2Event *event)
 {
 	int			order;
 
-	t->counts.events++;
+	t->counts.events += !event->implied;
 	if (t->scd_type == 1)
 	{
-		count_current(t, event);
+		if (!event->implied)
+			count_current(t, event);
 		current_event(t, event);
 		return;
 	}
 	if (t->has_new && compare(t, t->new.sequence, event->sequence) == 0)
 	{
-		t->n_new++;
 		order = compare_at_sequence(t, event, &t->new);
-		if (same_event(t, event, &t->new))
+		if (t->n_new > 0 && !event->implied && same_event(t, event, &t->new))
 			t->counts.duplicates++;
-		else if (event->kind == SCD2_UPSERT && t->new.kind == SCD2_UPSERT &&
-				 event->place.version == 0 && t->new.place.version == 0)
-			t->counts.conflicts++;
+		else if (!event->implied)
+		{
+			t->counts.conflicts += is_conflict(event, &t->new);
+			t->n_new++;
+		}
 		if (order > 0)
 			t->new = *event;
 		return;
 	}
 	settle_new(t);
 	t->has_new = true;
-	t->n_new = 1;
+	t->n_new = !event->implied;
 	t->new = *event;
 }
 

@@ -31,6 +31,7 @@ typedef struct Scd2Event
 	Scd2EventKind kind;
 	Scd2Place	place;
 	Scd2Image  *image;			/* of an upsert */
+	bool		implied;		/* by a mark: not counted */
 } Scd2Event;
 
 /* A row of the target as it is. */
@@ -95,7 +96,8 @@ typedef struct Scd2TimelineUse
 {
 	void	   *arg;
 
-	/* Existing rows and memory of the key, ascending, from the last that begins below the first event on. What they return lives until the key is done. */
+	/* Existing rows and memory of the key, ascending, from the last that begins below the first event on. What they return lives until the key is done. (Type 1: the row is asked for
+	 * before its memory.) */
 	Scd2Row *(*next_row)(void *arg);
 	Scd2Memory *(*next_memory)(void *arg); /* NULL: nothing is remembered */
 
@@ -144,7 +146,7 @@ typedef struct Scd2Timeline
 	/* New events at one sequence: the one that counts so far, and how many there were. */
 	bool		has_new;
 	Scd2Event	new;
-	int			n_new;
+	int			n_new;			/* not counting duplicates */
 
 	/* What is there, read ahead. */
 	bool		started;

@@ -5,19 +5,20 @@
  * From scd2_work_begin() to scd2_work_end() we are the target's owner. The target is locked as any writer locks it. Errors need no clean-up here: the
  * transaction's end restores identity and settings; the mark on our writes is taken off by the worker.
  *
- * The last row of a key is found by one descent of the primary key (keys, start), read backwards: no plan can turn that into a hash of the whole history, and the cost per
- * key does not depend on how many versions the key has.
+ * Rows are found by descents of the primary key (keys, start): see finder.c.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -26,6 +27,7 @@
 #include "compat.h"
 #include "flow/work.h"
 #include "flow/direct.h"
+#include "flow/recall.h"
 #include "flow/statements.h"
 #include "pg_scd2.h"
 #include "worker/worker.h"
@@ -106,6 +108,10 @@ scd2_work_begin(Scd2Flow *flow)
 		elog(ERROR, "could not make constraints immediate");
 	scd2_become(work->target->rd_rel->relowner, &work->before);
 	work->direct = scd2_direct_begin(work);
+	if (OidIsValid(flow->memory))
+		work->recall = scd2_recall_begin(work);
+	work->marks = flow->marks;
+	work->nmarks = flow->nmarks;
 	return work;
 }
 
@@ -114,6 +120,8 @@ void
 scd2_work_end(Scd2Work *work)
 {
 	scd2_become_self_again(&work->before);
+	if (work->recall != NULL)
+		scd2_recall_end(work->recall);
 	for (int i = 0; i < SCD2_N_STORES; i++)
 		if (work->stores[i] != NULL)
 			tuplestore_end(work->stores[i]);
@@ -128,40 +136,28 @@ scd2_work_end(Scd2Work *work)
 void
 scd2_work_start_lookups(Scd2Work *work)
 {
-	Scd2Flow   *flow = work->flow;
-
-	work->slot = table_slot_create(work->target, NULL);
-	work->scan = scd2_index_beginscan(work->target, work->index, GetActiveSnapshot(), flow->nkeys);
-	work->scan_keys = palloc0(flow->nkeys * sizeof(ScanKeyData));
-	for (int i = 0; i < flow->nkeys; i++)
-		ScanKeyEntryInitializeWithInfo(&work->scan_keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
-									   flow->key_collation[i], &flow->key_equal[i], (Datum) 0);
+	work->rows = scd2_finder_begin(work->flow, work->target, work->index);
+	if (work->recall != NULL)
+		scd2_recall_start_lookups(work->recall);
 }
 
 void
 scd2_work_stop_lookups(Scd2Work *work)
 {
-	index_endscan(work->scan);
-	ExecDropSingleTupleTableSlot(work->slot);
-	work->scan = NULL;
-	work->slot = NULL;
+	scd2_finder_end(work->rows);
+	work->rows = NULL;
+	if (work->recall != NULL)
+		scd2_recall_stop_lookups(work->recall);
 }
 
-/*
- * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image lives until the next lookup.
- */
-bool
-scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
+/* The row that was found. Its image, and whatever of it is by reference, lives until the next lookup. */
+static void
+read_row(Scd2Work *work, Scd2Row *row)
 {
 	Scd2Flow   *flow = work->flow;
-	TupleTableSlot *slot = work->slot;
+	TupleTableSlot *slot = work->rows->slot;
 	Scd2Image  *image = &work->row_image;
 
-	for (int i = 0; i < flow->nkeys; i++)
-		work->scan_keys[i].sk_argument = key[i];
-	index_rescan(work->scan, work->scan_keys, flow->nkeys, NULL, 0);
-	if (!index_getnext_slot(work->scan, BackwardScanDirection, slot))
-		return false;
 	slot_getallattrs(slot);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
@@ -178,7 +174,80 @@ scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
 		row->open = slot->tts_isnull[flow->end_attnum - 1];
 	}
 	row->image = image;
+}
+
+/*
+ * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image lives until the next lookup.
+ */
+bool
+scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
+{
+	if (!scd2_finder_last(work->rows, key))
+		return false;
+	read_row(work, row);
 	return true;
+}
+
+/* A copy of it in the current memory context. */
+static Scd2Row *
+copy_row(Scd2Flow *flow, const Scd2Row *row)
+{
+	Scd2Row    *copy = palloc(sizeof(Scd2Row));
+
+	*copy = *row;
+	if (flow->scd_type == 2)
+	{
+		copy->start = datumCopy(row->start, flow->sequence_typbyval, flow->sequence_typlen);
+		if (!row->open)
+			copy->end = datumCopy(row->end, flow->sequence_typbyval, flow->sequence_typlen);
+	}
+	copy->image = scd2_image_copy(&flow->shape, row->image->values, row->image->isnull);
+	copy->image->borrowed = true;
+	return copy;
+}
+
+/* Moves on to the next row that the timeline needs: the last that starts below "lowest", then those from there on. Nothing comes after an open row. */
+static bool
+find_next_row(Scd2Work *work, const Datum *key, Datum lowest)
+{
+	bool		found = false;
+
+	if (work->reading == SCD2_READ_ALL)
+		return false;
+	if (work->flow->scd_type == 1)
+		found = scd2_finder_last(work->rows, key);
+	else if (work->reading == SCD2_READ_NOTHING && scd2_finder_last_below(work->rows, key, lowest))
+	{
+		work->reading = SCD2_READ_BELOW;
+		return true;
+	}
+	else if (work->reading == SCD2_READING_ON)
+		found = scd2_finder_next(work->rows);
+	else
+		found = scd2_finder_first_from(work->rows, key, lowest);
+	work->reading = found && work->flow->scd_type == 2 ? SCD2_READING_ON : SCD2_READ_ALL;
+	return found;
+}
+
+/*
+ * The next row of the key in work (whose reading has been set to nothing), NULL at the end. "lowest": its first new sequence. What is returned is in the key's memory.
+ */
+Scd2Row *
+scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
+{
+	Scd2Row		found;
+	Scd2Row    *row;
+	MemoryContext before;
+
+	if (!find_next_row(work, key, lowest))
+		return NULL;
+	read_row(work, &found);
+	if (found.open)
+		work->reading = SCD2_READ_ALL;
+	before = MemoryContextSwitchTo(work->key_cxt);
+	row = copy_row(work->flow, &found);
+	MemoryContextSwitchTo(before);
+	return row;
 }
 
 static void
@@ -354,6 +423,8 @@ end_others(Scd2Work *work)
 void
 scd2_work_write(Scd2Work *work)
 {
+	if (work->recall != NULL)
+		scd2_recall_write(work->recall);
 	if (work->direct != NULL)
 	{
 		scd2_direct_end(work->direct);
@@ -368,4 +439,21 @@ scd2_work_write(Scd2Work *work)
 	write_store(work, SCD2_REWRITE, SCD2_REWRITES, &work->updated);
 	write_store(work, SCD2_INSERT, SCD2_INSERTS, &work->inserted);
 	unregister_stores();
+}
+
+/*
+ * After scd2_work_write(): ready for more, which sees what was written.
+ */
+void
+scd2_work_again(Scd2Work *work)
+{
+	CommandCounterIncrement();
+	for (int i = 0; i < SCD2_N_STORES; i++)
+	{
+		if (work->stores[i] != NULL)
+			tuplestore_end(work->stores[i]);
+		work->stores[i] = NULL;
+		work->store_rows[i] = 0;
+	}
+	work->direct = scd2_direct_begin(work);
 }

@@ -5,16 +5,25 @@
 #ifndef SCD2_FLOW_WORK_H
 #define SCD2_FLOW_WORK_H
 
-#include "access/genam.h"
-#include "access/skey.h"
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
+#include "flow/finder.h"
 #include "flow/flow.h"
 #include "flow/timeline.h"
 #include "identity.h"
 
 typedef struct Scd2Direct Scd2Direct;
+typedef struct Scd2Recall Scd2Recall;
+
+/* How far the rows (or the memory) of the key in work are read. */
+typedef enum Scd2Reading
+{
+	SCD2_READ_NOTHING,
+	SCD2_READ_BELOW,			/* the last below the first event */
+	SCD2_READING_ON,			/* those from there on */
+	SCD2_READ_ALL
+} Scd2Reading;
 
 typedef struct Scd2Work
 {
@@ -26,9 +35,9 @@ typedef struct Scd2Work
 	Scd2Identity before;		/* who we were */
 
 	/* Looking up rows: while events are read. */
-	IndexScanDesc scan;
-	ScanKeyData *scan_keys;
-	TupleTableSlot *slot;
+	Scd2Finder *rows;
+	Scd2Reading reading;
+	Scd2Recall *recall;			/* memory; NULL: the flow has none */
 	Scd2Image	row_image;		/* of the row looked up last, in the slot */
 
 	/* Where changes go: straight into the target, or (NULL) into stores, and from there by SQL. */
@@ -47,6 +56,18 @@ typedef struct Scd2Work
 	Oid			last_leaf;
 	bool		truncated;
 	TimestampTz truncated_at;	/* the first TRUNCATE */
+	Scd2Mark   *marks;			/* of the target, with those of this batch; ascending */
+	int			nmarks;
+	Datum	   *cuts;			/* new ones, ascending */
+	int			ncuts;
+	int			cuts_recorded;	/* of those, in the catalog */
+	Tuplestorestate *rejects;	/* NULL: none */
+
+	/* What became of events. */
+	int64		duplicates;
+	int64		out_of_order;
+	int64		conflicts;
+	int64		rejected;
 
 	/* What was written. */
 	int64		inserted;
@@ -61,12 +82,20 @@ extern void scd2_work_emit(void *work, const Scd2Change *change);
 extern void scd2_work_truncated(Scd2Work *work, TimestampTz at);
 extern void scd2_work_touch(Scd2Work *work, const Scd2Row *row);
 extern bool scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row);
+extern Scd2Row *scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest);
 extern void scd2_work_start_lookups(Scd2Work *work);
 extern void scd2_work_stop_lookups(Scd2Work *work);
 extern void scd2_work_write(Scd2Work *work);
+extern void scd2_work_again(Scd2Work *work);
 
 /* events.c */
 extern ParamListInfo scd2_params(SPIPlanPtr plan, int nargs, const Datum *args);
 extern void scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
+
+/* arrivals.c */
+extern void scd2_load_marks(Scd2Flow *flow);
+extern void scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
+extern void scd2_read_cuts(Scd2Work *work);
+extern void scd2_record_arrivals(Scd2Work *work);
 
 #endif							/* SCD2_FLOW_WORK_H */

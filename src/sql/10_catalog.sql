@@ -89,6 +89,16 @@ CREATE TABLE scd2_internal.flow (
     start_column     name NOT NULL DEFAULT '__start_at',
     end_column       name NOT NULL DEFAULT '__end_at',
     current_column   name,
+    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'events')),   -- of a feed the net effect of each version, or the rows inserted into an event table
+    sequence_by      text,                              -- expressions over the columns of the source; NULL: not given
+    sequence_type    text NOT NULL DEFAULT 'timestamp with time zone',
+    sequence_column  name,                              -- type 1: the selected column that sequence_by is, if it is one
+    apply_as_deletes text,
+    apply_as_truncates text,
+    source_filter    text,
+    on_invalid_event text NOT NULL DEFAULT 'fail' CHECK (on_invalid_event IN ('fail', 'quarantine')),
+    memory_name      name,                              -- in the target's schema: what rows do not show of events; NULL: they come in order
+    memory_relid     oid,
     initial_start    text,                              -- expression; NULL: the flow's beginning
     starting_version bigint,                            -- NULL: the flow's own commit
     once             boolean NOT NULL DEFAULT false,
@@ -143,3 +153,28 @@ CREATE TABLE scd2_internal.batch (
     rows_deleted  bigint NOT NULL,
     PRIMARY KEY (flow_id, slot)
 ) WITH (fillfactor = 50);
+
+-- Events of every key of a target that are remembered once: truncates.
+CREATE TABLE scd2_internal.mark (
+    mark_id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    target_schema name NOT NULL,
+    target_name   name NOT NULL,
+    target_relid  oid NOT NULL,
+    sequence      text NOT NULL,                        -- in the text form of the target's sequence type
+    kind          text NOT NULL CHECK (kind IN ('truncate', 'close', 'snapshot')),
+    scope         text,                                 -- snapshot: of which keys it speaks; NULL: of all
+    flow_id       integer                               -- that brought it
+);
+CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
+
+-- Events that could not be accepted, of flows with on_invalid_event = 'quarantine'.
+CREATE TABLE scd2_internal.rejected (
+    rejected_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    flow_id        integer NOT NULL REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    version        bigint,                              -- NULL: the row was there before the flow
+    change_ordinal integer,
+    reason         text NOT NULL,
+    event          jsonb NOT NULL,
+    rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX rejected_of_flow ON scd2_internal.rejected (flow_id);

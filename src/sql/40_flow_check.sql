@@ -17,6 +17,21 @@ CREATE FUNCTION scd2_internal.check_expression(expression text, relation oid, wa
     AS 'MODULE_PATHNAME', 'scd2_check_expression' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.check_expression(text, oid, oid, text) IS 'Raises what is wrong with an expression that was given as "argument"';
 
+-- The same for an expression of any type that has an order: its type (of a domain, the base type), collation (0: none), and the columns that it uses.
+CREATE FUNCTION scd2_internal.sequence_expression(expression text, relation oid, argument text, OUT type oid, OUT collation oid, OUT column_names name[])
+    AS 'MODULE_PATHNAME', 'scd2_sequence_expression' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.sequence_expression(text, oid, text) IS 'Raises what is wrong with an expression that orders; tells its type and the columns it uses';
+
+-- The columns that an expression uses that has passed check_expression().
+CREATE FUNCTION scd2_internal.expression_columns(expression text, relation oid, argument text) RETURNS name[]
+    AS 'MODULE_PATHNAME', 'scd2_expression_columns' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.expression_columns(text, oid, text) IS 'Columns of the relation that an expression uses';
+
+-- The fields of struct(a, b) or named_struct('x', a, 'y', b); NULLs for other expressions.
+CREATE FUNCTION scd2_internal.struct_fields(expression text, OUT names name[], OUT expressions text[])
+    AS 'MODULE_PATHNAME', 'scd2_struct_fields' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.struct_fields(text) IS 'Names and expressions of the fields of a struct, NULLs if the expression is none';
+
 CREATE FUNCTION scd2_internal.check_column_list(list name[], allowed name[], argument text, relation text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -5,7 +5,7 @@
 
 -- The columns a target must have, in order: the selected ones as in the source, then those of the flow. A domain becomes its base type, as in the feed: old versions must stay what they are when the
 -- domain becomes stricter.
-CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys name[], scd_type integer,
+CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys name[], scd_type integer, sequence_type text, sequence_collation oid,
                                              start_column name, end_column name, current_column name,
                                              OUT ordinal bigint, OUT name name, OUT type text, OUT collation oid, OUT not_null boolean)
     RETURNS SETOF record
@@ -14,17 +14,31 @@ CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys na
     FROM unnest(columns) WITH ORDINALITY AS c (name, n) JOIN pg_attribute AS a ON a.attrelid = source AND a.attname = c.name
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b
     UNION ALL
-    SELECT cardinality(columns) + i.n, i.name, i.type, 0::oid, i.not_null
-    FROM (VALUES (1, start_column, 'timestamp with time zone', true), (2, end_column, 'timestamp with time zone', false),
-                 (3, current_column, 'boolean', true)) AS i (n, name, type, not_null)
+    SELECT cardinality(columns) + i.n, i.name, i.type, i.coll, i.not_null
+    FROM (VALUES (1, start_column, sequence_type, sequence_collation, true), (2, end_column, sequence_type, sequence_collation, false),
+                 (3, current_column, 'boolean', 0::oid, true)) AS i (n, name, type, coll, not_null)
     WHERE scd_type = 2 AND i.name IS NOT NULL
     ORDER BY 1
 $$;
-COMMENT ON FUNCTION scd2_internal.target_columns(oid, name[], name[], integer, name, name, name) IS 'The columns that a target of these properties has';
+COMMENT ON FUNCTION scd2_internal.target_columns(oid, name[], name[], integer, text, oid, name, name, name) IS 'The columns that a target of these properties has';
+
+-- An operator of the default btree order of a type, qualified, as SQL: 1 <, 2 <=, 4 >=, 5 >.
+CREATE FUNCTION scd2_internal.order_operator(type regtype, strategy integer) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce((SELECT format('OPERATOR(%I.%s)', n.nspname, o.oprname)
+                     FROM pg_opclass AS c
+                     JOIN pg_am AS m ON m.oid = c.opcmethod AND m.amname = 'btree'
+                     JOIN pg_amop AS a ON a.amopfamily = c.opcfamily AND a.amoplefttype = c.opcintype AND a.amoprighttype = c.opcintype AND a.amopstrategy = strategy
+                     JOIN pg_operator AS o ON o.oid = a.amopopr JOIN pg_namespace AS n ON n.oid = o.oprnamespace
+                     WHERE c.opcdefault AND c.opcintype = type),
+                    format('OPERATOR(pg_catalog.%s)', (ARRAY['<', '<=', '=', '>=', '>'])[strategy]))
+$$;
+COMMENT ON FUNCTION scd2_internal.order_operator(regtype, integer) IS 'Operator of a btree strategy for a type, as qualified SQL';
 
 -- CREATE TABLE for the target; it belongs to "owner", who must be allowed to create in its schema.
 CREATE FUNCTION scd2_internal.create_target(owner oid, schema name, relation name, source oid, columns name[], keys name[], scd_type integer,
-                                            start_column name, end_column name, current_column name, open_row_index boolean) RETURNS oid
+                                            sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name,
+                                            open_row_index boolean) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
     body   text;
@@ -38,11 +52,11 @@ BEGIN
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END,
                              CASE WHEN t.not_null THEN ' NOT NULL' END), ', ' ORDER BY t.ordinal)
         INTO body
-        FROM scd2_internal.target_columns(source, columns, keys, scd_type, start_column, end_column, current_column) AS t
+        FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
         LEFT JOIN pg_collation AS c ON c.oid = t.collation
         LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
     IF scd_type = 2 THEN
-        body := body || format(', CHECK (%I > %I)', end_column, start_column);
+        body := body || format(', CHECK (%I %s %I)', end_column, scd2_internal.order_operator(sequence_type::regtype, 5), start_column);
     END IF;
     EXECUTE format('CREATE TABLE %I.%I (%s, PRIMARY KEY (%s)) WITH (fillfactor = %s)', schema, relation, body,
                    (SELECT string_agg(quote_ident(k), ', ' ORDER BY n)
@@ -57,11 +71,11 @@ BEGIN
     END IF;
     RETURN target;
 END $$;
-COMMENT ON FUNCTION scd2_internal.create_target(oid, name, name, oid, name[], name[], integer, name, name, name, boolean) IS 'Creates the table of a flow for its owner';
+COMMENT ON FUNCTION scd2_internal.create_target(oid, name, name, oid, name[], name[], integer, text, oid, name, name, name, boolean) IS 'Creates the table of a flow for its owner';
 
 -- Raises 42804 or 55000, saying what differs, unless the table can be a target as it is.
 CREATE FUNCTION scd2_internal.check_target_fits(caller oid, target oid, source oid, columns name[], keys name[], scd_type integer,
-                                                start_column name, end_column name, current_column name) RETURNS void
+                                                sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     rel      record;
@@ -85,7 +99,7 @@ BEGIN
 
     SELECT t.name, t.type, a.attname, format_type(b.base, b.base_typmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
         INTO bad
-        FROM scd2_internal.target_columns(source, columns, keys, scd_type, start_column, end_column, current_column) AS t
+        FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
         LEFT JOIN pg_attribute AS a ON a.attrelid = target AND a.attname = t.name AND a.attnum > 0 AND NOT a.attisdropped
         LEFT JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b ON true
         WHERE a.attname IS NULL OR format_type(b.base, b.base_typmod) <> t.type OR a.attgenerated <> '' OR a.attidentity <> ''
@@ -101,7 +115,7 @@ BEGIN
     SELECT a.attname INTO bad
         FROM pg_attribute AS a
         WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
-          AND NOT EXISTS (SELECT FROM scd2_internal.target_columns(source, columns, keys, scd_type, start_column, end_column, current_column) AS t
+          AND NOT EXISTS (SELECT FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
                           WHERE t.name = a.attname)
         LIMIT 1;
     IF FOUND THEN
@@ -122,10 +136,80 @@ BEGIN
             HINT = format('TRUNCATE %s; or name another target; or seed it by a flow with once => true.', target::regclass);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, name, name, name) IS 'Raises what keeps an existing table from being the target';
+COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises what keeps an existing table from being the target';
+
+-- A sequence of several fields: the composite type <target>_sequence, and the expression that makes one. Fields compare in their order.
+CREATE FUNCTION scd2_internal.create_sequence_type(owner oid, schema name, target name, source oid, names name[], expressions text[]) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    type   text := format('%I.%I', schema, scd2_internal.object_name(target, 'sequence'));
+    fields text;
+BEGIN
+    SELECT string_agg(format('%I %s%s', f.name, format_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END), ', ' ORDER BY f.ordinality)
+        INTO fields
+        FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
+             LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
+             LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+    EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
+    EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
+    EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    RETURN format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(expressions) WITH ORDINALITY AS u (e, n)), type);
+END $$;
+COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
+
+CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
+    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
+    EXECUTE format('ALTER TRIGGER scd2_guard ON %s DEPENDS ON EXTENSION pg_scd2', relation::regclass);
+END $$;
+COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS 'Keeps others than the worker from writing a table';
+
+-- What the rows of a target do not show of the events behind them (src/flow/memory.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
+CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, feed oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
+DECLARE
+    schema   name;
+    relation name;
+    memory   regclass;
+    clash    name;
+    body     text;
+    grantee  record;
+BEGIN
+    SELECT n.nspname, scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
+    SELECT c INTO clash FROM unnest(keys || untracked) AS c WHERE c IN ('_sequence', '_kind', '_version', '_ordinal') LIMIT 1;
+    IF FOUND THEN
+        RAISE duplicate_column USING MESSAGE = format('column "%s" cannot be a key or an untracked column of "%s"', clash, target::regclass),
+            DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', relation),
+            HINT = 'Leave it out: except_column_list => ''{…}''; or track it.';
+    END IF;
+    SELECT string_agg(format('%I %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+                             CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
+                             CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)
+        INTO body
+        FROM unnest(keys || untracked) WITH ORDINALITY AS u (name, n)
+        JOIN pg_attribute AS a ON a.attrelid = feed AND a.attname = u.name       -- base types: a domain may refuse NULL
+        LEFT JOIN pg_collation AS c ON c.oid = a.attcollation LEFT JOIN pg_namespace AS cn ON cn.oid = c.collnamespace;
+    EXECUTE format('CREATE TABLE %I.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer, PRIMARY KEY (%s%s))',
+                   schema, relation, body, sequence_type,
+                   (SELECT format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = sequence_collation),
+                   (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), CASE scd_type WHEN 2 THEN ', _sequence' END);
+    memory := format('%I.%I', schema, relation)::regclass;
+    EXECUTE format('ALTER TABLE %s OWNER TO %I', memory, pg_get_userbyid(owner));
+    EXECUTE format('COMMENT ON TABLE %s IS %L', memory, format('pg_scd2: events of %s that its rows do not show', target::regclass));
+    FOR grantee IN SELECT DISTINCT a.grantee AS id FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = memory AND a.grantee <> owner LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', memory, CASE grantee.id WHEN 0 THEN 'public' ELSE quote_ident(pg_get_userbyid(grantee.id)) END);
+    END LOOP;
+    PERFORM scd2_internal.put_guard(memory);
+    RETURN memory;
+END $$;
+COMMENT ON FUNCTION scd2_internal.create_memory(oid, oid, oid, name[], name[], integer, text, oid) IS 'Creates <target>_memory';
 
 -- Guard and as-of function of a target that is there. Both are found again by name when the flow goes.
-CREATE FUNCTION scd2_internal.dress_target(target oid, scd_type integer, start_column name, end_column name) RETURNS void
+CREATE FUNCTION scd2_internal.dress_target(target oid, scd_type integer, sequence_type text, start_column name, end_column name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     schema   name;
@@ -136,24 +220,23 @@ BEGIN
     SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner) INTO schema, relation, owner
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
     PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['SHARE ROW EXCLUSIVE']);
-    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', target::regclass);
-    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER scd2_guard', target::regclass);
-    EXECUTE format('ALTER TRIGGER scd2_guard ON %s DEPENDS ON EXTENSION pg_scd2', target::regclass);
+    PERFORM scd2_internal.put_guard(target);
     IF scd_type = 2 THEN
         -- No SET clause and one SELECT: the planner inlines it. Operators are qualified instead.
         as_of := format('%I.%I', schema, scd2_internal.object_name(relation, 'as_of'));
-        EXECUTE format('CREATE FUNCTION %s(point timestamp with time zone) RETURNS SETOF %s LANGUAGE sql STABLE PARALLEL SAFE AS %L',
-            as_of, target::regclass,
-            format('SELECT t.* FROM %s AS t WHERE t.%I OPERATOR(pg_catalog.<=) $1 AND (t.%I OPERATOR(pg_catalog.>) $1 OR t.%I IS NULL)',
-                   format('%I.%I', schema, relation), start_column, end_column, end_column));
-        EXECUTE format('ALTER FUNCTION %s(timestamp with time zone) OWNER TO %I', as_of, owner);
-        EXECUTE format('COMMENT ON FUNCTION %s(timestamp with time zone) IS %L', as_of, format('Rows of %s that were valid at a point in time', target::regclass));
+        EXECUTE format('CREATE FUNCTION %s(point %s) RETURNS SETOF %s LANGUAGE sql STABLE PARALLEL SAFE AS %L',
+            as_of, sequence_type, target::regclass,
+            format('SELECT t.* FROM %s AS t WHERE t.%I %s $1 AND (t.%I %s $1 OR t.%I IS NULL)',
+                   format('%I.%I', schema, relation), start_column, scd2_internal.order_operator(sequence_type::regtype, 2),
+                   end_column, scd2_internal.order_operator(sequence_type::regtype, 5), end_column));
+        EXECUTE format('ALTER FUNCTION %s(%s) OWNER TO %I', as_of, sequence_type, owner);
+        EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', as_of, sequence_type,
+                       format('Rows of %s that were valid at a point %s', target::regclass, CASE WHEN sequence_type ~ '^(timestamp|date)' THEN 'in time' ELSE 'of its sequence' END));
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, name, name) IS 'Puts the guard on a target and creates <target>_as_of';
+COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, text, name, name) IS 'Puts the guard on a target and creates <target>_as_of';
 
-CREATE FUNCTION scd2_internal.undress_target(target oid) RETURNS void
+CREATE FUNCTION scd2_internal.undress_target(target oid, sequence_type text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     schema   name;
@@ -166,10 +249,10 @@ BEGIN
         IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
             EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
         END IF;
-        as_of := format('%I.%I(timestamp with time zone)', schema, scd2_internal.object_name(relation, 'as_of'));
+        as_of := format('%I.%I(%s)', schema, scd2_internal.object_name(relation, 'as_of'), sequence_type);
         IF to_regprocedure(as_of) IS NOT NULL THEN
             EXECUTE format('DROP FUNCTION %s', as_of);
         END IF;
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.undress_target(oid) IS 'Makes a target an ordinary table again';
+COMMENT ON FUNCTION scd2_internal.undress_target(oid, text) IS 'Makes a target an ordinary table again';

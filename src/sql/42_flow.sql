@@ -60,103 +60,170 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed has failed, or has a gap after version "since"';
 
--- Arguments that go with one type of target only.
-CREATE FUNCTION scd2_internal.check_scd_type(scd_type integer, refresh_interval interval, track_list name[], track_except_list name[], current_column name,
-                                             open_row_index boolean, initial_start text) RETURNS void
+-- The columns a flow can select: those of the source that its feed has.
+CREATE FUNCTION scd2_internal.feed_columns(feed_id integer) RETURNS name[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT array_agg(a.attname ORDER BY a.attnum)
+    FROM scd2_internal.feed AS f JOIN pg_attribute AS a ON a.attrelid = f.source_relid AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> ALL (f.except_columns)
+    WHERE f.feed_id = feed_columns.feed_id
+      AND EXISTS (SELECT FROM pg_attribute AS fa WHERE fa.attrelid = f.feed_relid AND fa.attname = a.attname AND fa.attnum > 0 AND NOT fa.attisdropped)
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_columns(integer) IS 'Columns that both a source and its feed have, in the order of the source';
+
+-- The expressions of a flow over an event table. Returns the type of the sequence, and the columns that say what an event is rather than what it brings: they are not tracked by default.
+CREATE FUNCTION scd2_internal.check_event_expressions(asked scd2_internal.flow, source oid, allowed name[], OUT sequence_type text, OUT sequence_collation oid, OUT control_columns name[])
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    sequence   record;
+    expression record;
+    used       name[];
+BEGIN
+    SELECT e.* INTO sequence FROM scd2_internal.sequence_expression(asked.sequence_by, source, 'sequence_by') AS e;
+    sequence_type := format_type(sequence.type, -1);
+    sequence_collation := sequence.collation;
+    control_columns := sequence.column_names;
+    FOR expression IN
+        SELECT e.* FROM (VALUES ('apply_as_deletes', asked.apply_as_deletes), ('apply_as_truncates', asked.apply_as_truncates), ('source_filter', asked.source_filter)) AS e (argument, text)
+        WHERE e.text IS NOT NULL
+    LOOP
+        PERFORM scd2_internal.check_expression(expression.text, source, 'boolean'::regtype, expression.argument);
+        used := scd2_internal.expression_columns(expression.text, source, expression.argument);
+        PERFORM scd2_internal.check_column_list(used, allowed, expression.argument, source::regclass::text);
+        IF expression.argument <> 'source_filter' THEN
+            control_columns := control_columns || used;
+        END IF;
+    END LOOP;
+    PERFORM scd2_internal.check_column_list(sequence.column_names, allowed, 'sequence_by', source::regclass::text);
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_event_expressions(scd2_internal.flow, oid, name[]) IS 'Raises what is wrong with the expressions of a flow over an event table';
+
+-- Arguments that hold for every flow.
+CREATE FUNCTION scd2_internal.check_flow_arguments(asked scd2_internal.flow, open_row_index boolean, track_list name[], track_except_list name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF scd_type IS NULL OR scd_type NOT IN (1, 2) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('stored_as_scd_type is %s', coalesce(scd_type::text, 'NULL')), HINT = 'It is 1 or 2.';
+    IF asked.scd_type IS NULL OR asked.scd_type NOT IN (1, 2) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('stored_as_scd_type is %s', coalesce(asked.scd_type::text, 'NULL')), HINT = 'It is 1 or 2.';
     END IF;
-    IF refresh_interval IS NULL OR refresh_interval < '0' THEN
+    IF asked.refresh_interval IS NULL OR asked.refresh_interval < '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
     END IF;
-    IF scd_type = 1 THEN
+    IF asked.on_invalid_event IS NULL OR asked.on_invalid_event NOT IN ('fail', 'quarantine') THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('on_invalid_event is %s', coalesce(quote_literal(asked.on_invalid_event), 'NULL')),
+            HINT = 'It is ''fail'' or ''quarantine''.';
+    END IF;
+    IF asked.scd_type = 1 THEN
         PERFORM scd2_internal.refuse_with_type_1('track_history_column_list', track_list IS NOT NULL);
         PERFORM scd2_internal.refuse_with_type_1('track_history_except_column_list', track_except_list IS NOT NULL);
-        PERFORM scd2_internal.refuse_with_type_1('current_column', current_column IS NOT NULL);
+        PERFORM scd2_internal.refuse_with_type_1('current_column', asked.current_column IS NOT NULL);
         PERFORM scd2_internal.refuse_with_type_1('open_row_index', open_row_index);
-        PERFORM scd2_internal.refuse_with_type_1('initial_start', initial_start IS NOT NULL);
+        PERFORM scd2_internal.refuse_with_type_1('initial_start', asked.initial_start IS NOT NULL);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_scd_type(integer, interval, name[], name[], name, boolean, text) IS 'Raises 22023 for a type that is none, and for arguments that do not go with it';
+COMMENT ON FUNCTION scd2_internal.check_flow_arguments(scd2_internal.flow, boolean, name[], name[]) IS 'Raises 22023 for arguments that are wrong whatever the source is';
 
--- Everything about a flow over a feed with its default sequence that both track() and create_auto_cdc_flow() do.
-CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, target_schema name, target_name name, target_relid oid, feed_id integer, keys name[],
-        column_list name[], except_column_list name[], scd_type integer, track_list name[], track_except_list name[],
-        name name, starting_version bigint, initial_start text, start_column name, end_column name, current_column name,
-        open_row_index boolean, refresh_interval interval) RETURNS integer
+-- The columns that open a version. A list is taken as it is; an except list takes away from the default.
+CREATE FUNCTION scd2_internal.tracked_columns(track_list name[], track_except_list name[], chosen name[], keys name[], control_columns name[], source oid) RETURNS name[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ARRAY(SELECT c FROM unnest(scd2_internal.choose_columns(track_list, track_except_list,
+                                          ARRAY(SELECT s FROM unnest(chosen) WITH ORDINALITY AS u (s, n) WHERE s <> ALL (keys) ORDER BY n),
+                                          'track_history_column_list', 'track_history_except_column_list', source::regclass::text)) WITH ORDINALITY AS t (c, n)
+                 WHERE track_list IS NOT NULL OR c <> ALL (control_columns) ORDER BY n)
+$$;
+COMMENT ON FUNCTION scd2_internal.tracked_columns(name[], name[], name[], name[], name[], oid) IS 'Tracked columns of a flow';
+
+-- Everything about a flow that track() and create_auto_cdc_flow() both do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
+CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[], track_list name[], track_except_list name[],
+        open_row_index boolean) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed    record;
+    feed    scd2_internal.feed;
     source  oid;
     owner   oid;
     allowed name[];
-    chosen  name[];
-    tracked name[];
-    id      integer;
+    events  record;
+    struct  record;
+    given   text;
 BEGIN
-    SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = add_feed_flow.feed_id;
+    SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := feed.source_relid;
     SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
-    PERFORM scd2_internal.check_scd_type(scd_type, refresh_interval, track_list, track_except_list, current_column, open_row_index, initial_start);
+    PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
 
-    -- Columns: those of the source that its feed has.
-    SELECT array_agg(a.attname ORDER BY a.attnum) INTO allowed FROM pg_attribute AS a
-        WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> ALL (feed.except_columns)
-          AND EXISTS (SELECT FROM pg_attribute AS fa WHERE fa.attrelid = feed.feed_relid AND fa.attname = a.attname AND fa.attnum > 0 AND NOT fa.attisdropped);
-    IF coalesce(cardinality(keys), 0) = 0 THEN
+    allowed := scd2_internal.feed_columns(asked.feed_id);
+    IF coalesce(cardinality(asked.keys), 0) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow over "%s" has no keys', source::regclass), HINT = 'Name the columns that identify a row: keys => ''{…}''.';
     END IF;
-    PERFORM scd2_internal.check_column_list(keys, allowed, 'keys', source::regclass::text);
-    chosen := scd2_internal.choose_columns(column_list, except_column_list, allowed, 'column_list', 'except_column_list', source::regclass::text);
-    IF NOT keys <@ chosen THEN
+    PERFORM scd2_internal.check_column_list(asked.keys, allowed, 'keys', source::regclass::text);
+    asked.columns := scd2_internal.choose_columns(column_list, except_column_list, allowed, 'column_list', 'except_column_list', source::regclass::text);
+    IF NOT asked.keys <@ asked.columns THEN
         RAISE invalid_parameter_value USING MESSAGE = 'keys must be among the selected columns',
-            DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(keys) AS k WHERE k <> ALL (chosen)));
+            DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(asked.keys) AS k WHERE k <> ALL (asked.columns)));
     END IF;
-    PERFORM scd2_internal.check_keys_guarded(source, keys);
-    tracked := scd2_internal.choose_columns(track_list, track_except_list,
-        ARRAY(SELECT c FROM unnest(chosen) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (keys) ORDER BY n),
-        'track_history_column_list', 'track_history_except_column_list', source::regclass::text);
-    IF scd_type = 2 THEN
-        PERFORM scd2_internal.check_flow_column('start_column', start_column, chosen, ARRAY[end_column, current_column]);
-        PERFORM scd2_internal.check_flow_column('end_column', end_column, chosen, ARRAY[start_column, current_column]);
-        IF current_column IS NOT NULL THEN
-            PERFORM scd2_internal.check_flow_column('current_column', current_column, chosen, ARRAY[start_column, end_column]);
+    IF asked.input = 'events' THEN
+        SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
+        given := asked.sequence_by;
+        IF struct.names IS NOT NULL THEN
+            asked.sequence_by := scd2_internal.create_sequence_type(coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
+                asked.target_schema, asked.target_name, source, struct.names, struct.expressions);
+        END IF;
+        SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, source, allowed) AS e;
+        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c LIMIT 1);
+    ELSE
+        SELECT 'timestamp with time zone' AS sequence_type, 0::oid AS sequence_collation, '{}'::name[] AS control_columns INTO events;
+        PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
+    END IF;
+    asked.sequence_type := events.sequence_type;
+    asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys, events.control_columns, source);
+    IF asked.scd_type = 2 THEN
+        PERFORM scd2_internal.check_flow_column('start_column', asked.start_column, asked.columns, ARRAY[asked.end_column, asked.current_column]);
+        PERFORM scd2_internal.check_flow_column('end_column', asked.end_column, asked.columns, ARRAY[asked.start_column, asked.current_column]);
+        IF asked.current_column IS NOT NULL THEN
+            PERFORM scd2_internal.check_flow_column('current_column', asked.current_column, asked.columns, ARRAY[asked.start_column, asked.end_column]);
         END IF;
     END IF;
 
-    PERFORM scd2_internal.check_feed_runs(feed_id, starting_version);
-    IF initial_start IS NOT NULL THEN
-        PERFORM scd2_internal.check_expression(initial_start, source, 'timestamptz'::regtype, 'initial_start');
+    PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
+    IF asked.initial_start IS NOT NULL THEN
+        PERFORM scd2_internal.check_expression(asked.initial_start, source, 'timestamptz'::regtype, 'initial_start');
     END IF;
-    IF starting_version IS NOT NULL THEN
-        PERFORM scd2_internal.check_starting_version(feed_id, source, starting_version);
+    IF asked.starting_version IS NOT NULL THEN
+        PERFORM scd2_internal.check_starting_version(asked.feed_id, source, asked.starting_version);
     END IF;
 
-    IF target_relid IS NULL THEN
-        target_relid := scd2_internal.create_target(caller, target_schema, target_name, source, chosen, keys, scd_type,
-                                                    start_column, end_column, current_column, open_row_index);
+    IF asked.target_relid IS NULL THEN
+        asked.target_relid := scd2_internal.create_target(caller, asked.target_schema, asked.target_name, source, asked.columns, asked.keys, asked.scd_type,
+            asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column, open_row_index);
     ELSE
-        PERFORM scd2_internal.check_no_cycle(source, target_relid);
-        PERFORM scd2_internal.check_target_fits(caller, target_relid, source, chosen, keys, scd_type, start_column, end_column, current_column);
+        PERFORM scd2_internal.check_no_cycle(source, asked.target_relid);
+        PERFORM scd2_internal.check_target_fits(caller, asked.target_relid, source, asked.columns, asked.keys, asked.scd_type,
+            asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column);
     END IF;
-    PERFORM scd2_internal.dress_target(target_relid, scd_type, start_column, end_column);
+    PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
+    IF asked.input = 'events' THEN
+        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, feed.feed_relid, asked.keys,
+            CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys || asked.tracked) ORDER BY n) ELSE '{}' END,
+            asked.scd_type, asked.sequence_type, events.sequence_collation);
+        asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
+    END IF;
 
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, initial_start, starting_version, refresh_interval, options, settings)
-        VALUES (scd2_internal.flow_name(name, target_name), 'auto_cdc', target_schema, target_name, target_relid, feed.source_schema, feed.source_name, source, feed_id, scd_type,
-            keys, chosen, tracked, start_column, end_column, current_column, initial_start, starting_version, refresh_interval,
-            jsonb_strip_nulls(jsonb_build_object('column_list', column_list, 'except_column_list', except_column_list,
+            keys, columns, tracked, start_column, end_column, current_column, input, sequence_by, sequence_type, sequence_column, apply_as_deletes, apply_as_truncates,
+            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, refresh_interval, options, settings)
+        VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
+            feed.source_schema, feed.source_name, source, asked.feed_id, asked.scd_type,
+            asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
+            asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, asked.refresh_interval,
+            jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
-        RETURNING f.flow_id INTO id;
-    INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', id, feed_id);
-    RETURN id;
+        RETURNING f.flow_id INTO asked.flow_id;
+    INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
+    RETURN asked.flow_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, name, name, oid, integer, name[], name[], name[], integer, name[], name[], name, bigint, text, name, name, name, boolean, interval) IS
+COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean) IS
     'Checks, creates the target, registers the flow and its control record; returns the flow_id';
 
 CREATE FUNCTION scd2_internal.refuse_with_type_1(argument text, given boolean) RETURNS void
@@ -209,9 +276,17 @@ BEGIN
     DELETE FROM scd2_internal.flow AS f WHERE f.flow_id = doomed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
     IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = doomed.target_relid) THEN
-        PERFORM scd2_internal.undress_target(doomed.target_relid);
+        PERFORM scd2_internal.undress_target(doomed.target_relid, doomed.sequence_type);
+        DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = doomed.target_relid;
+        IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.memory_relid) THEN
+            EXECUTE format('DROP TABLE %s', doomed.memory_relid::regclass);
+        END IF;
         IF drop_target AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.target_relid) THEN
             EXECUTE format('DROP TABLE %s', doomed.target_relid::regclass);
+        END IF;
+        -- A type that was made for it goes with it.
+        IF (drop_target OR doomed.scd_type = 1) AND doomed.options ->> 'sequence_by' <> doomed.sequence_by AND to_regtype(doomed.sequence_type) IS NOT NULL THEN
+            EXECUTE format('DROP TYPE %s', doomed.sequence_type);
         END IF;
     END IF;
 END $$;
@@ -228,6 +303,44 @@ COMMENT ON FUNCTION scd2_internal.wake_apply_at_commit() IS 'Has the apply worke
 
 -- create_auto_cdc_flow
 
+CREATE FUNCTION scd2_internal.refuse_over_a_feed(sequence_by text, apply_as_deletes text, apply_as_truncates text, source_filter text, on_invalid_event text, delete_sequence_by text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', sequence_by IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', apply_as_deletes IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates over a feed', apply_as_truncates IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('source_filter over a feed', source_filter IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('delete_sequence_by', delete_sequence_by IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed', on_invalid_event IS DISTINCT FROM 'fail');
+END $$;
+COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(text, text, text, text, text, text) IS 'Raises 0A000 for arguments that flows over feeds do not have yet';
+
+-- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
+CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    feed_id integer;
+BEGIN
+    IF sequence_by IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'sequence_by is missing',
+            DETAIL = format('The rows of "%s" are taken as events, which must say in which order they happened.', source),
+            HINT = format('sequence_by => ''…''; or for the history of the table itself: SELECT scd2.track(%L);', source::text);
+    END IF;
+    IF starting_version IS NOT NULL OR initial_start IS NOT NULL OR delete_sequence_by IS NOT NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is for flows over a feed', CASE WHEN starting_version IS NOT NULL THEN 'starting_version' WHEN initial_start IS NOT NULL THEN 'initial_start' ELSE 'delete_sequence_by' END),
+            DETAIL = format('"%s" is a table whose rows are events.', source);
+    END IF;
+    SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
+    IF feed_id IS NULL THEN
+        PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
+        SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
+    END IF;
+    RETURN feed_id;
+END $$;
+COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off';
+
 CREATE FUNCTION scd2_internal.create_auto_cdc_flow(caller oid, target text, source regclass, keys name[], sequence_by text, apply_as_deletes text, apply_as_truncates text,
         column_list name[], except_column_list name[], stored_as_scd_type integer, track_history_column_list name[], track_history_except_column_list name[],
         ignore_null_updates boolean, ignore_null_updates_column_list name[], ignore_null_updates_except_column_list name[], name name, once boolean,
@@ -237,40 +350,51 @@ CREATE FUNCTION scd2_internal.create_auto_cdc_flow(caller oid, target text, sour
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed_id integer;
-    feed    regclass;
-    place   record;
-    id      integer;
+    asked scd2_internal.flow;
+    place record;
 BEGIN
     IF target IS NULL OR source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL', CASE WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('sequence_by', sequence_by IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes', apply_as_deletes IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates', apply_as_truncates IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates', ignore_null_updates);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_column_list', ignore_null_updates_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_except_column_list', ignore_null_updates_except_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('once', once);
-    PERFORM scd2_internal.refuse_unsupported('source_filter', source_filter IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('delete_sequence_by', delete_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('end_sequence_by', end_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('shared', shared);
-    PERFORM scd2_internal.refuse_unsupported('on_invalid_event', on_invalid_event IS DISTINCT FROM 'fail');
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
-    SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled;
-    IF NOT FOUND THEN
-        SELECT f.feed_relid INTO feed FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
-        RAISE feature_not_supported USING MESSAGE = format('"%s" is not a change data feed', source),
-            DETAIL = 'Flows over event tables are not supported yet.',
-            HINT = CASE WHEN feed IS NULL THEN format('SELECT scd2.enable_change_feed(%L);', source::text) ELSE format('Its feed: source => %L.', feed::text) END;
+    asked.keys := keys;
+    asked.scd_type := stored_as_scd_type;
+    asked.start_column := start_column;
+    asked.end_column := end_column;
+    asked.current_column := current_column;
+    asked.sequence_by := sequence_by;
+    asked.apply_as_deletes := apply_as_deletes;
+    asked.apply_as_truncates := apply_as_truncates;
+    asked.source_filter := source_filter;
+    asked.on_invalid_event := on_invalid_event;
+    asked.initial_start := initial_start;
+    asked.starting_version := starting_version;
+    asked.refresh_interval := refresh_interval;
+    asked.name := name;
+    SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled;
+    IF FOUND THEN
+        asked.input := 'net';
+        PERFORM scd2_internal.refuse_over_a_feed(sequence_by, apply_as_deletes, apply_as_truncates, source_filter, on_invalid_event, delete_sequence_by);
+    ELSE
+        asked.input := 'events';
+        asked.feed_id := scd2_internal.event_feed(caller, source, sequence_by, starting_version, initial_start, delete_sequence_by);
+        IF apply_as_deletes IS NULL THEN
+            RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
+        END IF;
     END IF;
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    id := scd2_internal.add_feed_flow(caller, place.schema, place.relation, place.relid, feed_id, keys, column_list, except_column_list, stored_as_scd_type,
-        track_history_column_list, track_history_except_column_list, name, starting_version, initial_start, start_column, end_column, current_column,
-        open_row_index, refresh_interval);
-    RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = id);
+    asked.target_schema := place.schema;
+    asked.target_name := place.relation;
+    asked.target_relid := place.relid;
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index);
+    RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 
 COMMENT ON FUNCTION scd2_internal.create_auto_cdc_flow(oid, text, regclass, name[], text, text, text, name[], name[], integer, name[], name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS 'What scd2.create_auto_cdc_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
@@ -296,9 +420,9 @@ CREATE FUNCTION scd2_internal.track(caller oid, source regclass, target text, ke
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
+    asked   scd2_internal.flow;
     feed_id integer;
     place   record;
-    id      integer;
 BEGIN
     IF source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'source must not be NULL';
@@ -336,10 +460,23 @@ BEGIN
     ELSE
         SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     END IF;
-    id := scd2_internal.add_feed_flow(caller, place.schema, place.relation, place.relid, feed_id, keys, column_list, except_column_list, stored_as_scd_type,
-        track_history_column_list, track_history_except_column_list, name, starting_version, initial_start, start_column, end_column, current_column,
-        open_row_index, refresh_interval);
-    RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = id);
+    asked.input := 'net';
+    asked.feed_id := feed_id;
+    asked.target_schema := place.schema;
+    asked.target_name := place.relation;
+    asked.target_relid := place.relid;
+    asked.keys := keys;
+    asked.scd_type := stored_as_scd_type;
+    asked.start_column := start_column;
+    asked.end_column := end_column;
+    asked.current_column := current_column;
+    asked.on_invalid_event := on_invalid_event;
+    asked.initial_start := initial_start;
+    asked.starting_version := starting_version;
+    asked.refresh_interval := refresh_interval;
+    asked.name := name;
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index);
+    RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 
 COMMENT ON FUNCTION scd2_internal.track(oid, regclass, text, name[], integer, text, text, text, name[], name[], name[], name[], name, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS 'What scd2.track() does, with the rights of the extension''s owner; "caller" is whose rights count';
@@ -453,6 +590,11 @@ BEGIN
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
     SELECT f.feed_relid, s.earliest_version INTO feed
         FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
+    IF refreshed.input = 'events' THEN     -- begins anew with the events that are there
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL WHERE s.flow_id = refreshed.flow_id;
+        PERFORM scd2_internal.wake_apply_at_commit();
+        RETURN;
+    END IF;
     -- The table as it was at the beginning is today's with all later changes undone; that needs them all, and a TRUNCATE does not say what it took.
     lost_from := scd2_internal.as_owner(feed.feed_relid,
         format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), state.begin_version);

@@ -111,6 +111,13 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
 COMMENT ON VIEW scd2.flows IS
     'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet';
 
+CREATE VIEW scd2.rejected_events WITH (security_barrier) AS
+    SELECT w.name AS flow, r.version, r.change_ordinal, r.reason, r.event, r.rejected_at
+    FROM scd2_internal.rejected r JOIN scd2_internal.flow w USING (flow_id) JOIN pg_class t ON t.oid = w.target_relid
+    WHERE pg_has_role(t.relowner, 'USAGE');
+COMMENT ON VIEW scd2.rejected_events IS
+    'Events that flows into tables that you own could not accept, and why (on_invalid_event => ''quarantine''). version and change_ordinal say where in the feed of the event table; NULL: the row was there before the flow';
+
 CREATE VIEW scd2.batches WITH (security_barrier) AS
     SELECT w.name AS flow, b.started, b.duration, b.first_version, b.last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
     FROM scd2_internal.batch b JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN pg_class t ON t.oid = w.target_relid
@@ -142,7 +149,7 @@ CREATE VIEW scd2.progress WITH (security_barrier) AS
     WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.progress IS 'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: all). rows_done is estimated from sizes';
 
-GRANT SELECT ON scd2.feeds, scd2.flows, scd2.batches, scd2.capture, scd2.progress TO public;
+GRANT SELECT ON scd2.feeds, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
 
 CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

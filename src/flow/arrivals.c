@@ -1,0 +1,689 @@
+/*
+ * arrivals.c
+ *		From the rows of an event table to events of each key.
+ *
+ * One row is one event. They come sorted by key and sequence, in whatever order they were inserted; truncates, which have no key, come first. Per key the timeline gets the events, and asks for
+ * the rows and the memory that it needs.
+ *
+ * A truncate is an event of every key, remembered as a mark of the target. Keys that have other events in the batch meet it among those; then the rows of all other keys that it cuts are
+ * looked for in the target, in a second pass (scd2_read_cuts()).
+ *
+ * An event that is invalid fails the batch, or goes to scd2.rejected_events: then the statement that reads has made JSON of it.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "tcop/dest.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/typcache.h"
+
+#include "flow/recall.h"
+#include "flow/sqltext.h"
+#include "flow/statements.h"
+#include "flow/work.h"
+
+typedef struct Invalid
+{
+	int64		n;
+	bool		from_source;	/* the first: a row that was there */
+	int64		version;		/* of the first */
+	int32		ordinal;
+	char	   *reason;
+	char	   *key;
+} Invalid;
+
+typedef struct ArrivalReceiver
+{
+	DestReceiver pub;
+	Scd2Work   *work;
+	Scd2Flow   *flow;
+	Scd2Timeline timeline;
+	bool		cutting;		/* second pass: what comes is implied by truncates */
+	bool		truncates_done;
+	bool		check_sequence; /* it can be invalid without being NULL */
+	Invalid		invalid;
+
+	/* The key in work. */
+	bool		in_key;
+	Datum	   *key;			/* in the key's memory */
+	Datum		lowest;			/* its first new sequence */
+	bool		has_lowest;
+	int			next_cut;
+	Scd2Row    *current;		/* type 1: its row */
+} ArrivalReceiver;
+
+/* ---- marks ---- */
+
+/* Reads the target's marks if there are others than those at hand. Within SPI, as ourselves. */
+void
+scd2_load_marks(Scd2Flow *flow)
+{
+	Oid			types[] = {OIDOID, INT8OID};
+	Datum		args[] = {ObjectIdGetDatum(flow->target), Int64GetDatum(flow->marks_upto)};
+	Oid			input;
+	Oid			ioparam;
+	MemoryContext before = MemoryContextSwitchTo(flow->cxt);
+
+	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
+	if (SPI_execute_with_args("SELECT mark_id, sequence FROM scd2_internal.mark WHERE target_relid = $1 AND mark_id > $2 ORDER BY mark_id",
+							  2, types, args, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read marks");
+	MemoryContextSwitchTo(flow->cxt);
+	if (SPI_processed > 0)
+		flow->marks = flow->marks == NULL ? palloc(SPI_processed * sizeof(Scd2Mark)) :
+			repalloc(flow->marks, (flow->nmarks + SPI_processed) * sizeof(Scd2Mark));
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		Scd2Mark	mark = {.kind = SCD2_DELETE};
+		int			at = flow->nmarks++;
+
+		flow->marks_upto = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		mark.sequence = OidInputFunctionCall(input, SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2), ioparam, -1);
+		for (; at > 0 && DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation,
+														 flow->marks[at - 1].sequence, mark.sequence)) > 0; at--)
+			flow->marks[at] = flow->marks[at - 1];
+		flow->marks[at] = mark;
+	}
+	SPI_freetuptable(SPI_tuptable);
+	MemoryContextSwitchTo(before);
+}
+
+static int
+compare(ArrivalReceiver *r, Datum a, Datum b)
+{
+	return DatumGetInt32(FunctionCall2Coll(&r->flow->sequence_compare, r->flow->sequence_collation, a, b));
+}
+
+/* The first place in the marks whose sequence is not below. */
+static int
+mark_place(ArrivalReceiver *r, Datum sequence)
+{
+	int			low = 0;
+	int			high = r->work->nmarks;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (compare(r, r->work->marks[middle].sequence, sequence) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* A truncate: they come in ascending order, before the first key. */
+static void
+add_truncate(ArrivalReceiver *r, Datum sequence)
+{
+	Scd2Work   *work = r->work;
+	int			at = mark_place(r, sequence);
+	MemoryContext before;
+
+	work->events++;
+	if (at < work->nmarks && compare(r, work->marks[at].sequence, sequence) == 0)
+	{
+		work->duplicates++;
+		return;
+	}
+	before = MemoryContextSwitchTo(work->cxt);
+	sequence = datumCopy(sequence, r->flow->sequence_typbyval, r->flow->sequence_typlen);
+	if (work->marks == r->flow->marks)	/* which stays as it is in the catalog */
+	{
+		work->marks = palloc((work->nmarks + 1) * sizeof(Scd2Mark));
+		if (work->nmarks > 0)
+			memcpy(work->marks, r->flow->marks, work->nmarks * sizeof(Scd2Mark));
+	}
+	else
+		work->marks = repalloc(work->marks, (work->nmarks + 1) * sizeof(Scd2Mark));
+	memmove(&work->marks[at + 1], &work->marks[at], (work->nmarks - at) * sizeof(Scd2Mark));
+	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = SCD2_DELETE};
+	work->nmarks++;
+	work->cuts = work->cuts == NULL ? palloc(sizeof(Datum)) : repalloc(work->cuts, (work->ncuts + 1) * sizeof(Datum));
+	work->cuts[work->ncuts++] = sequence;
+	MemoryContextSwitchTo(before);
+}
+
+/* ---- the key in work ---- */
+
+static void
+add_event(ArrivalReceiver *r, Datum sequence, Scd2EventKind kind, Scd2Image *image, bool implied)
+{
+	Scd2Event	event = {.sequence = sequence, .kind = kind, .image = image, .implied = implied};
+
+	if (!r->has_lowest)
+		r->lowest = sequence;
+	r->has_lowest = true;
+	scd2_timeline_event(&r->timeline, &event);
+}
+
+/* New truncates up to a sequence are events of the key too; "all": those that are left. (Of type 1 the timeline finds them among the marks.) */
+static void
+pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
+{
+	if (r->flow->scd_type == 1)
+		return;
+	for (; r->next_cut < r->work->ncuts; r->next_cut++)
+	{
+		if (!all && compare(r, r->work->cuts[r->next_cut], upto) > 0)
+			break;
+		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, true);
+	}
+}
+
+static void
+finish_key(ArrivalReceiver *r)
+{
+	if (!r->in_key)
+		return;
+	r->in_key = false;
+	if (!r->cutting)
+		pass_cuts(r, (Datum) 0, true);
+	scd2_timeline_end(&r->timeline);
+	MemoryContextReset(r->work->key_cxt);
+}
+
+static void
+begin_key(ArrivalReceiver *r, const Datum *columns)
+{
+	Scd2Flow   *flow = r->flow;
+	MemoryContext before = MemoryContextSwitchTo(r->work->key_cxt);
+
+	r->in_key = true;
+	r->has_lowest = false;
+	r->next_cut = r->cutting ? r->work->ncuts : r->work->cuts_recorded;
+	r->current = NULL;
+	r->key = palloc(flow->nkeys * sizeof(Datum));
+	for (int i = 0; i < flow->nkeys; i++)
+		r->key[i] = datumCopy(columns[flow->keys[i]], flow->shape.typbyval[flow->keys[i]], flow->shape.typlen[flow->keys[i]]);
+	MemoryContextSwitchTo(before);
+	r->work->reading = SCD2_READ_NOTHING;
+	scd2_recall_begin_key(r->work->recall);
+	scd2_timeline_begin(&r->timeline);
+}
+
+static bool
+same_key(ArrivalReceiver *r, const Datum *columns)
+{
+	Scd2Flow   *flow = r->flow;
+
+	if (!r->in_key)
+		return false;
+	for (int i = 0; i < flow->nkeys; i++)
+	{
+		int			c = flow->keys[i];
+
+		if (!datum_image_eq(r->key[i], columns[c], flow->shape.typbyval[c], flow->shape.typlen[c]) &&
+			DatumGetInt32(FunctionCall2Coll(&flow->key_compare[i], flow->key_collation[i], r->key[i], columns[c])) != 0)
+			return false;
+	}
+	return true;
+}
+
+static Scd2Row *
+give_row(void *arg)
+{
+	ArrivalReceiver *r = arg;
+	Scd2Row    *row = scd2_work_next_row(r->work, r->key, r->lowest);
+
+	if (r->flow->scd_type == 1 && row != NULL)
+		r->current = row;
+	return row;
+}
+
+static Scd2Memory *
+give_memory(void *arg)
+{
+	ArrivalReceiver *r = arg;
+
+	return scd2_recall_next(r->work->recall, r->key, r->lowest, r->current);
+}
+
+static void
+take_change(void *arg, const Scd2Change *change)
+{
+	scd2_work_emit(((ArrivalReceiver *) arg)->work, change);
+}
+
+static void
+take_memory(void *arg, const Scd2Memory *was, const Scd2Memory *now)
+{
+	ArrivalReceiver *r = arg;
+
+	scd2_recall_change(r->work->recall, r->key, was, now);
+}
+
+/* ---- invalid events ---- */
+
+static bool
+is_nan(Oid type, Datum value)
+{
+	switch (type)
+	{
+		case FLOAT4OID:
+			return isnan(DatumGetFloat4(value));
+		case FLOAT8OID:
+			return isnan(DatumGetFloat8(value));
+		case NUMERICOID:
+			return numeric_is_nan(DatumGetNumeric(value));
+		default:
+			return false;
+	}
+}
+
+/* NULL: nothing is wrong with a sequence that is not NULL. */
+static char *
+what_is_invalid_in(Oid type, Datum sequence)
+{
+	TupleDesc	desc;
+	HeapTupleData tuple;
+	char	   *invalid = NULL;
+
+	if (is_nan(type, sequence))
+		return "sequence is NaN";
+	if (get_typtype(type) != TYPTYPE_COMPOSITE)
+		return NULL;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	tuple.t_data = DatumGetHeapTupleHeader(sequence);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+	for (int i = 0; i < desc->natts && invalid == NULL; i++)
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(&tuple, i + 1, desc, &isnull);
+		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
+
+		if (isnull)
+			invalid = psprintf("field \"%s\" of the sequence is NULL", name);
+		else if (is_nan(TupleDescAttr(desc, i)->atttypid, value))
+			invalid = psprintf("field \"%s\" of the sequence is NaN", name);
+	}
+	ReleaseTupleDesc(desc);
+	return invalid;
+}
+
+/* NULL: the event is valid. */
+static char *
+what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
+{
+	bool	   *nulls = slot->tts_isnull + SCD2_ARRIVAL_COLUMNS;
+
+	for (int i = 0; !truncate && i < r->flow->nkeys; i++)
+		if (nulls[r->flow->keys[i]])
+			return psprintf("key column \"%s\" is NULL", r->flow->columns[r->flow->keys[i]]);
+	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE])
+		return "sequence is NULL";
+	return r->check_sequence ? what_is_invalid_in(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE]) : NULL;
+}
+
+static char *
+key_text(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < r->flow->nkeys; i++)
+	{
+		int			c = SCD2_ARRIVAL_COLUMNS + r->flow->keys[i];
+		Oid			output;
+		bool		varlena;
+
+		getTypeOutputInfo(TupleDescAttr(slot->tts_tupleDescriptor, c)->atttypid, &output, &varlena);
+		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", slot->tts_isnull[c] ? "NULL" : OidOutputFunctionCall(output, slot->tts_values[c]));
+	}
+	return text.data;
+}
+
+static TupleDesc
+rejects_desc(void)
+{
+	TupleDesc	desc = CreateTemplateTupleDesc(4);
+
+	TupleDescInitEntry(desc, 1, "version", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 2, "change_ordinal", INT4OID, -1, 0);
+	TupleDescInitEntry(desc, 3, "reason", TEXTOID, -1, 0);
+	TupleDescInitEntry(desc, 4, "event", JSONBOID, -1, 0);
+	return desc;
+}
+
+static void
+reject(ArrivalReceiver *r, TupleTableSlot *slot, const char *reason)
+{
+	Scd2Work   *work = r->work;
+	int			json = SCD2_ARRIVAL_COLUMNS + r->flow->shape.ncolumns;
+	Datum		values[] = {slot->tts_values[SCD2_ARRIVAL_VERSION], slot->tts_values[SCD2_ARRIVAL_ORDINAL], CStringGetTextDatum(reason), slot->tts_values[json]};
+	bool		nulls[] = {slot->tts_isnull[SCD2_ARRIVAL_VERSION], slot->tts_isnull[SCD2_ARRIVAL_ORDINAL], false, slot->tts_isnull[json]};
+	MemoryContext before = MemoryContextSwitchTo(work->cxt);
+
+	if (work->rejects == NULL)
+		work->rejects = tuplestore_begin_heap(false, false, work_mem);
+	tuplestore_putvalues(work->rejects, rejects_desc(), values, nulls);
+	work->rejected++;
+	MemoryContextSwitchTo(before);
+}
+
+/* Counted, and the first one by version kept, for the error that comes when all are read. */
+static void
+take_invalid(ArrivalReceiver *r, TupleTableSlot *slot, char *reason)
+{
+	Invalid    *invalid = &r->invalid;
+	bool		from_source = slot->tts_isnull[SCD2_ARRIVAL_VERSION];
+	int64		version = from_source ? 0 : DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
+	int32		ordinal = from_source ? 0 : DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
+	MemoryContext before;
+
+	r->work->events++;
+	if (r->flow->quarantine)
+	{
+		reject(r, slot, reason);
+		return;
+	}
+	if (invalid->n++ > 0 && (version > invalid->version || (version == invalid->version && ordinal >= invalid->ordinal)))
+		return;
+	before = MemoryContextSwitchTo(r->work->cxt);
+	invalid->from_source = from_source;
+	invalid->version = version;
+	invalid->ordinal = ordinal;
+	invalid->reason = pstrdup(reason);
+	invalid->key = key_text(r, slot);
+	MemoryContextSwitchTo(before);
+}
+
+static void
+raise_invalid(ArrivalReceiver *r)
+{
+	Invalid    *invalid = &r->invalid;
+
+	if (invalid->n == 0)
+		return;
+	ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+					errmsg(INT64_FORMAT " of " INT64_FORMAT " events of flow \"%s\" are invalid", invalid->n, r->work->events, r->flow->name),
+					invalid->from_source ?
+					errdetail("One of the rows that were there, of key (%s): %s.", invalid->key, invalid->reason) :
+					errdetail("The first is change %d of version " INT64_FORMAT ", of key (%s): %s.", invalid->ordinal, invalid->version, invalid->key, invalid->reason),
+					errhint("Create the flow with on_invalid_event => 'quarantine' to go on without such events.")));
+}
+
+/* ---- reading ---- */
+
+static void
+note_version(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	int64		version;
+
+	if (slot->tts_isnull[SCD2_ARRIVAL_VERSION])
+		return;
+	version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
+	if (version <= r->work->last_version)
+		return;
+	r->work->last_version = version;
+	r->work->last_timestamp = DatumGetTimestampTz(slot->tts_values[SCD2_ARRIVAL_TIMESTAMP]);
+	r->work->last_tid = *(ItemPointer) DatumGetPointer(slot->tts_values[slot->tts_tupleDescriptor->natts - 2]);
+	r->work->last_leaf = DatumGetObjectId(slot->tts_values[slot->tts_tupleDescriptor->natts - 1]);
+}
+
+static void
+begin_keys(ArrivalReceiver *r)
+{
+	if (r->truncates_done)
+		return;
+	r->truncates_done = true;
+	r->timeline.marks = r->work->marks;
+	r->timeline.nmarks = r->work->nmarks;
+}
+
+static bool
+is_true(TupleTableSlot *slot, int column)
+{
+	return !slot->tts_isnull[column] && DatumGetBool(slot->tts_values[column]);
+}
+
+static bool
+receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	ArrivalReceiver *r = (ArrivalReceiver *) self;
+	Scd2Work   *work = r->work;
+	Datum	   *columns;
+	bool		is_delete;
+	bool		is_truncate;
+	Datum		sequence;
+	Scd2Image  *image = NULL;
+	char	   *invalid;
+	MemoryContext before;
+
+	slot_getallattrs(slot);
+	note_version(r, slot);
+	columns = slot->tts_values + SCD2_ARRIVAL_COLUMNS;
+	is_truncate = is_true(slot, SCD2_ARRIVAL_TRUNCATE);
+	is_delete = is_true(slot, SCD2_ARRIVAL_DELETE);
+	sequence = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
+	invalid = what_is_invalid(r, slot, is_truncate);
+	if (invalid != NULL)
+	{
+		take_invalid(r, slot, invalid);
+		return true;
+	}
+	if (is_truncate)
+	{
+		add_truncate(r, sequence);
+		return true;
+	}
+	begin_keys(r);
+	if (!same_key(r, columns))
+	{
+		finish_key(r);
+		begin_key(r, columns);
+	}
+	before = MemoryContextSwitchTo(work->key_cxt);
+	sequence = datumCopy(sequence, r->flow->sequence_typbyval, r->flow->sequence_typlen);
+	if (!is_delete)
+		image = scd2_image_copy(&r->flow->shape, columns, slot->tts_isnull + SCD2_ARRIVAL_COLUMNS);
+	MemoryContextSwitchTo(before);
+	if (!r->cutting)
+	{
+		work->events++;
+		pass_cuts(r, sequence, false);
+	}
+	add_event(r, sequence, is_delete ? SCD2_DELETE : SCD2_UPSERT, image, r->cutting);
+	return true;
+}
+
+static void
+startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	scd2_work_start_lookups(((ArrivalReceiver *) self)->work);
+}
+
+static void
+shutdown_receiver(DestReceiver *self)
+{
+	ArrivalReceiver *r = (ArrivalReceiver *) self;
+
+	finish_key(r);
+	scd2_work_stop_lookups(r->work);
+}
+
+static void
+destroy(DestReceiver *self)
+{
+}
+
+static void
+use_setting(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* The settings that the flow's expressions were written for, and how the statement is to be planned. */
+static void
+use_settings(Scd2Flow *flow, Scd2Statement which)
+{
+	ListCell   *cell;
+
+	foreach(cell, flow->settings)
+	{
+		char	   *name = pstrdup(lfirst(cell));
+		char	   *value = strchr(name, '=');
+
+		*value++ = '\0';
+		use_setting(name, value);
+	}
+	if (which == SCD2_READ_TAIL)
+		use_setting("enable_bitmapscan", "off");
+	if (which == SCD2_READ_SOURCE || which == SCD2_READ_CUTS)
+	{
+		use_setting("enable_seqscan", "on");
+		use_setting("enable_hashjoin", "on");
+	}
+}
+
+static void
+read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
+{
+	Scd2Flow   *flow = work->flow;
+	/* The rows that are there are read under the snapshot that is active. */
+	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE};
+	ArrivalReceiver r = {
+		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = destroy, .mydest = DestNone},
+		.work = work,
+		.flow = flow,
+		.cutting = which == SCD2_READ_CUTS,
+		.check_sequence = scd2_sequence_has_parts(flow),
+		.timeline = {
+			.shape = &flow->shape,
+			.scd_type = flow->scd_type,
+			.compare = flow->sequence_compare,
+			.collation = flow->sequence_collation,
+			.sequence_typlen = flow->sequence_typlen,
+			.sequence_typbyval = flow->sequence_typbyval,
+			.remembers = true,
+			.use = {.next_row = give_row, .next_memory = give_memory, .change = take_change, .remember = take_memory}
+		}
+	};
+	int			nest = NewGUCNestLevel();
+	SPIPlanPtr	plan;
+	int			result;
+
+	r.timeline.use.arg = &r;
+	use_settings(flow, which);
+	plan = scd2_flow_plan(flow, which);
+	options.params = scd2_params(plan, nargs, args);
+	options.dest = &r.pub;
+	result = SPI_execute_plan_extended(plan, &options);
+	if (result < 0)
+		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
+	AtEOXact_GUC(true, nest);
+	raise_invalid(&r);
+	flow->sequence_compare = r.timeline.compare;	/* with what it keeps from call to call */
+	work->duplicates += r.timeline.counts.duplicates;
+	work->out_of_order += r.timeline.counts.out_of_order;
+	work->conflicts += r.timeline.counts.conflicts;
+}
+
+/*
+ * Reads events by one of the READ statements and has the batch collect the changes of rows and memory that follow from them.
+ */
+void
+scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
+{
+	read_all(work, which, nargs, args);
+}
+
+/*
+ * The second pass, if there were truncates: keys that had no other events.
+ */
+void
+scd2_read_cuts(Scd2Work *work)
+{
+	Scd2Flow   *flow = work->flow;
+	int			ncuts = work->ncuts - work->cuts_recorded;
+	Datum	   *cuts = work->cuts + work->cuts_recorded;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum		args[1];
+
+	if (ncuts == 0)
+		return;
+	scd2_work_write(work);
+	scd2_work_again(work);
+	if (flow->scd_type == 1)	/* the last says it all */
+	{
+		cuts += ncuts - 1;
+		ncuts = 1;
+	}
+	get_typlenbyvalalign(flow->sequence_type, &typlen, &typbyval, &typalign);
+	args[0] = PointerGetDatum(construct_array(cuts, ncuts, flow->sequence_type, typlen, typbyval, typalign));
+	read_all(work, SCD2_READ_CUTS, 1, args);
+	work->cuts_recorded = work->ncuts;
+}
+
+/* ---- what is recorded of a batch ---- */
+
+static void
+record_marks(Scd2Work *work)
+{
+	Scd2Flow   *flow = work->flow;
+	Oid			types[] = {INT4OID, TEXTOID};
+	Oid			output;
+	bool		varlena;
+
+	getTypeOutputInfo(flow->sequence_type, &output, &varlena);
+	for (int i = 0; i < work->ncuts; i++)
+	{
+		Datum		args[] = {Int32GetDatum(flow->flow_id), CStringGetTextDatum(OidOutputFunctionCall(output, work->cuts[i]))};
+
+		if (SPI_execute_with_args("INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)"
+								  " SELECT target_schema, target_name, target_relid, $2, 'truncate', flow_id FROM scd2_internal.flow WHERE flow_id = $1",
+								  2, types, args, NULL, false, 0) != SPI_OK_INSERT)
+			elog(ERROR, "could not record a truncate");
+	}
+}
+
+static void
+record_rejects(Scd2Work *work)
+{
+	EphemeralNamedRelation enr = palloc0(sizeof(EphemeralNamedRelationData));
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(work->flow->flow_id)};
+
+	enr->md.name = "scd2_rejects";
+	enr->md.tupdesc = rejects_desc();
+	enr->md.enrtype = ENR_NAMED_TUPLESTORE;
+	enr->md.enrtuples = work->rejected;
+	enr->reldata = work->rejects;
+	if (SPI_register_relation(enr) != SPI_OK_REL_REGISTER)
+		elog(ERROR, "could not register \"%s\"", enr->md.name);
+	if (SPI_execute_with_args("INSERT INTO scd2_internal.rejected (flow_id, version, change_ordinal, reason, event)"
+							  " SELECT $1, version, change_ordinal, reason, event FROM scd2_rejects",
+							  1, types, args, NULL, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not record rejected events");
+	SPI_unregister_relation(enr->md.name);
+	tuplestore_end(work->rejects);
+	work->rejects = NULL;
+}
+
+/*
+ * Marks and rejected events go into the catalog. As ourselves again: after scd2_work_end().
+ */
+void
+scd2_record_arrivals(Scd2Work *work)
+{
+	if (work->ncuts > 0)
+		record_marks(work);
+	if (work->rejects != NULL)
+		record_rejects(work);
+}

@@ -1,0 +1,35 @@
+/*
+ * finder.h
+ *		Rows of one key, by descents of an index over (keys, sequence).
+ */
+#ifndef SCD2_FLOW_FINDER_H
+#define SCD2_FLOW_FINDER_H
+
+#include "access/genam.h"
+#include "access/skey.h"
+#include "executor/tuptable.h"
+#include "utils/rel.h"
+
+#include "flow/flow.h"
+
+typedef struct Scd2Finder
+{
+	Scd2Flow   *flow;
+	Relation	heap;
+	Relation	index;			/* its first columns are the flow's keys in their order, then, unless one row per key, the sequence */
+	ScanKeyData *keys;			/* one more than the flow has: the sequence, */
+	ScanKeyData less;			/* which is one of these */
+	ScanKeyData not_less;
+	IndexScanDesc by_key;
+	IndexScanDesc by_sequence;	/* NULL: not needed yet */
+	TupleTableSlot *slot;		/* the row found last */
+} Scd2Finder;
+
+extern Scd2Finder *scd2_finder_begin(Scd2Flow *flow, Relation heap, Relation index);
+extern void scd2_finder_end(Scd2Finder *finder);
+extern bool scd2_finder_last(Scd2Finder *finder, const Datum *key);
+extern bool scd2_finder_last_below(Scd2Finder *finder, const Datum *key, Datum sequence);
+extern bool scd2_finder_first_from(Scd2Finder *finder, const Datum *key, Datum sequence);
+extern bool scd2_finder_next(Scd2Finder *finder);
+
+#endif							/* SCD2_FLOW_FINDER_H */

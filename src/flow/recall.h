@@ -1,0 +1,19 @@
+/*
+ * recall.h
+ *		What a target's rows do not show of the events behind them: <target>_memory.
+ */
+#ifndef SCD2_FLOW_RECALL_H
+#define SCD2_FLOW_RECALL_H
+
+#include "flow/work.h"
+
+extern Scd2Recall *scd2_recall_begin(Scd2Work *work);
+extern void scd2_recall_end(Scd2Recall *recall);
+extern void scd2_recall_start_lookups(Scd2Recall *recall);
+extern void scd2_recall_stop_lookups(Scd2Recall *recall);
+extern void scd2_recall_begin_key(Scd2Recall *recall);
+extern Scd2Memory *scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *current);
+extern void scd2_recall_change(Scd2Recall *recall, const Datum *key, const Scd2Memory *was, const Scd2Memory *now);
+extern void scd2_recall_write(Scd2Recall *recall);
+
+#endif							/* SCD2_FLOW_RECALL_H */
