@@ -35,8 +35,17 @@ CREATE FUNCTION scd2_internal.order_operator(type regtype, strategy integer) RET
 $$;
 COMMENT ON FUNCTION scd2_internal.order_operator(regtype, integer) IS 'Operator of a btree strategy for a type, as qualified SQL';
 
+-- Who a new target belongs to: its maker, but not a superuser who makes it for somebody else's table. The worker reads source and feed as the target's owner, and the planner runs what the source's owner
+-- wrote (checks, index predicates): that must never be as a superuser.
+CREATE FUNCTION scd2_internal.target_owner(caller oid, source oid) RETURNS oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN me.rolsuper AND NOT o.rolsuper THEN o.oid ELSE me.oid END
+    FROM pg_roles AS me, pg_class AS c JOIN pg_roles AS o ON o.oid = c.relowner WHERE me.oid = caller AND c.oid = source
+$$;
+COMMENT ON FUNCTION scd2_internal.target_owner(oid, oid) IS 'The role that a target made by the caller belongs to';
+
 -- CREATE TABLE for the target; it belongs to "owner", who must be allowed to create in its schema.
-CREATE FUNCTION scd2_internal.create_target(owner oid, schema name, relation name, source oid, columns name[], keys name[], scd_type integer,
+CREATE FUNCTION scd2_internal.create_target(caller oid, schema name, relation name, source oid, columns name[], keys name[], scd_type integer,
                                             sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name,
                                             open_row_index boolean) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
@@ -44,9 +53,9 @@ DECLARE
     body   text;
     target oid;
 BEGIN
-    IF NOT has_schema_privilege(owner, schema, 'CREATE') THEN
+    IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
         RAISE insufficient_privilege USING MESSAGE = format('permission denied for schema %s', schema),
-            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', schema, pg_get_userbyid(owner));
+            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', schema, pg_get_userbyid(caller));
     END IF;
     SELECT string_agg(format('%I %s%s%s', t.name, t.type,
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END,
@@ -64,7 +73,7 @@ BEGIN
                    -- Half of a page stays free, so that most closes are HOT: measured 20 % faster than with full pages.
                    CASE scd_type WHEN 2 THEN 50 ELSE 80 END);
     target := format('%I.%I', schema, relation)::regclass;
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', target::regclass, pg_get_userbyid(owner));
+    EXECUTE format('ALTER TABLE %s OWNER TO %I', target::regclass, pg_get_userbyid(scd2_internal.target_owner(caller, source)));
     IF open_row_index THEN
         EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), target::regclass,
                        (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), end_column);
@@ -85,6 +94,11 @@ DECLARE
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relowner, c.relispartition, c.relhassubclass INTO rel FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_member(caller, rel.relowner, 'table', target::regclass::text);
+    IF scd2_internal.target_owner(rel.relowner, source) <> rel.relowner THEN
+        RAISE insufficient_privilege USING MESSAGE = format('"%s" belongs to a superuser, "%s" does not', target::regclass, source::regclass),
+            DETAIL = 'The worker would read the source, and run what its owner wrote, as a superuser.',
+            HINT = format('ALTER TABLE %s OWNER TO %I;', target::regclass, pg_get_userbyid(scd2_internal.target_owner(rel.relowner, source)));
+    END IF;
     IF rel.relkind <> 'r' OR rel.relpersistence <> 'p' OR rel.relispartition OR rel.relhassubclass THEN
         RAISE wrong_object_type USING MESSAGE = format('"%s" cannot be a target', target::regclass),
             DETAIL = 'A target is an ordinary, permanent table without partitions or children.';
