@@ -26,6 +26,7 @@ DO $$ BEGIN
 END $$;
 SELECT flow, state, events, applied, rejected, regexp_replace(last_error, 'version \d+', 'version N', 'g') AS last_error FROM scd2.flows WHERE target::text IN ('strict', 'kind', 'kind1') ORDER BY flow;
 TABLE strict ORDER BY k, __start_at;
+SELECT scd2.drop_flow('strict', drop_target => true);
 -- what is not an insert is no event
 UPDATE ev SET v = 'changed' WHERE k = 1;
 DELETE FROM ev WHERE k = 1;

@@ -69,7 +69,7 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 static void
 read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
-	if (work->flow->input == SCD2_EVENTS)
+	if (work->flow->input != SCD2_NET)
 		scd2_read_arrivals(work, which, nargs, args);
 	else
 		scd2_read_events(work, which, nargs, args);

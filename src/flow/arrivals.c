@@ -1,6 +1,6 @@
 /*
  * arrivals.c
- *		From the rows of an event table to events of each key.
+ *		From the rows of an event table, or of a feed that has a sequence of its own, to events of each key.
  *
  * One row is one event. They come sorted by key and sequence, in whatever order they were inserted; truncates, which have no key, come first. Per key the timeline gets the events, and asks for
  * the rows and the memory that it needs.
@@ -161,9 +161,9 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 /* ---- the key in work ---- */
 
 static void
-add_event(ArrivalReceiver *r, Datum sequence, Scd2EventKind kind, Scd2Image *image, bool implied)
+add_event(ArrivalReceiver *r, Datum sequence, Scd2EventKind kind, Scd2Image *image, Scd2Place place, bool implied)
 {
-	Scd2Event	event = {.sequence = sequence, .kind = kind, .image = image, .implied = implied};
+	Scd2Event	event = {.sequence = sequence, .kind = kind, .image = image, .place = place, .implied = implied};
 
 	if (!r->has_lowest)
 		r->lowest = sequence;
@@ -181,7 +181,7 @@ pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
 	{
 		if (!all && compare(r, r->work->cuts[r->next_cut], upto) > 0)
 			break;
-		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, true);
+		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, (Scd2Place){0}, true);
 	}
 }
 
@@ -445,6 +445,20 @@ begin_keys(ArrivalReceiver *r)
 	r->timeline.nmarks = r->work->nmarks;
 }
 
+/* Changes of a feed at one sequence: the later counts. (What was there before the batch came earlier, and need not remember its place.) */
+static Scd2Place
+place_of(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	Scd2Place	place = {0};
+
+	if (r->flow->input == SCD2_CHANGES && !slot->tts_isnull[SCD2_ARRIVAL_VERSION])
+	{
+		place.version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
+		place.ordinal = DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
+	}
+	return place;
+}
+
 static bool
 is_true(TupleTableSlot *slot, int column)
 {
@@ -497,7 +511,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 		work->events++;
 		pass_cuts(r, sequence, false);
 	}
-	add_event(r, sequence, is_delete ? SCD2_DELETE : SCD2_UPSERT, image, r->cutting);
+	add_event(r, sequence, is_delete ? SCD2_DELETE : SCD2_UPSERT, image, place_of(r, slot), r->cutting);
 	return true;
 }
 
@@ -555,7 +569,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
 	Scd2Flow   *flow = work->flow;
 	/* The rows that are there are read under the snapshot that is active. */
-	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE};
+	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && work->flow->input == SCD2_EVENTS};
 	ArrivalReceiver r = {
 		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = destroy, .mydest = DestNone},
 		.work = work,

@@ -183,8 +183,7 @@ transform(char *expression, Relation rel, Oid wanted, const char *argument)
 	expr = transformExpr(pstate, scd2_parse_expression(expression, argument), EXPR_KIND_SELECT_TARGET);
 	if (!OidIsValid(wanted))
 		wanted = getBaseType(exprType(expr));
-	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1,
-									wanted == BOOLOID ? COERCION_ASSIGNMENT : COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	coerced = coerce_to_target_type(pstate, expr, exprType(expr), wanted, -1, COERCION_ASSIGNMENT, COERCE_EXPLICIT_CAST, -1);
 	if (coerced == NULL)
 		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
 						errmsg("%s is of type %s instead of %s", argument, format_type_be(exprType(expr)), format_type_be(wanted))));

@@ -348,6 +348,42 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 }
 
 /*
+ * A feed with a sequence of its own: the rows at the flow's beginning are upserts, and every later version is applied in batches.
+ */
+static void
+copy_changes(Scd2Flow *flow, Scd2FlowState *state)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	bool		from_past = state->fresh && flow->starting_version >= 0;
+	TimestampTz enabled = from_past ? enabled_at(flow) : 0;
+	int64		truncate;
+	TimestampTz truncated_at;
+	Scd2Work   *work;
+	Datum		args[2];
+
+	forget_all(flow);
+	work = scd2_work_begin(flow);
+	if (from_past)
+	{
+		state->begin_version = flow->starting_version;
+		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
+	}
+	delete_all(flow);
+	delete_memory(flow);
+	lock_source(flow);
+	if (last_truncate_seen(flow, state->begin_version, OidFunctionCall0(F_PG_CURRENT_SNAPSHOT), &truncate, &truncated_at))
+		begin_after_truncate(flow, state, truncate, truncated_at);
+	args[0] = Int64GetDatum(state->begin_version);
+	args[1] = TimestampTzGetDatum(state->begin_timestamp);
+	scd2_read_arrivals(work, SCD2_READ_SOURCE, 2, args);
+	scd2_work_write(work);
+	scd2_work_end(work);
+	scd2_record_arrivals(work);
+	scd2_state_advance(state, work, started, state->begin_version, state->begin_timestamp);
+	scd2_state_begun(state);
+}
+
+/*
  * Makes the first copy, or a refreshed one. In a READ COMMITTED transaction, within SPI, under the flow's lock.
  */
 void
@@ -365,9 +401,12 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 	if (!OidIsValid(flow->source))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("source \"%s\" of flow \"%s\" does not exist", flow->source_alias, flow->name)));
-	if (flow->input == SCD2_EVENTS)
+	if (flow->input != SCD2_NET)
 	{
-		copy_events(flow, state);
+		if (flow->input == SCD2_EVENTS)
+			copy_events(flow, state);
+		else
+			copy_changes(flow, state);
 		return;
 	}
 	work = scd2_work_begin(flow);

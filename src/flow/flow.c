@@ -68,7 +68,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, e.except_columns::text AS kept_out,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, e.except_columns::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
 	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
@@ -116,8 +116,9 @@ read_definition(Scd2Flow *flow)
 	flow->definition = field_int("definition", 0);
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
-	flow->input = strcmp(field("input"), "events") == 0 ? SCD2_EVENTS : SCD2_NET;
+	flow->input = strcmp(field("input"), "net") == 0 ? SCD2_NET : strcmp(field("input"), "events") == 0 ? SCD2_EVENTS : SCD2_CHANGES;
 	flow->sequence_by = field("sequence_by");
+	flow->delete_sequence_by = field("delete_sequence_by");
 	flow->apply_as_deletes = field("apply_as_deletes");
 	flow->apply_as_truncates = field("apply_as_truncates");
 	flow->source_filter = field("source_filter");
@@ -125,7 +126,7 @@ read_definition(Scd2Flow *flow)
 	flow->kept_out = field("kept_out");
 	flow->memory = field_int("memory", InvalidOid);
 	flow->memory_sql = field("memory_sql");
-	if (flow->input == SCD2_EVENTS && !OidIsValid(flow->memory))
+	if (flow->input != SCD2_NET && !OidIsValid(flow->memory))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
 	flow->starting_version = field_int("starting_version", -1);

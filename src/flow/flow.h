@@ -18,8 +18,8 @@ typedef enum Scd2Statement
 	SCD2_READ_RANGE,			/* versions ($1, $2] of the feed */
 	SCD2_READ_TAIL,				/* the same from a place in the last leaf on ($3) */
 	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees (event tables: does not see); $4: the beginning */
-	SCD2_READ_SOURCE,			/* event tables: the rows that are there */
-	SCD2_READ_CUTS,				/* event tables: rows that the truncates $1 cut */
+	SCD2_READ_SOURCE,			/* the rows that are there; changes: that were at version $1, of time $2 */
+	SCD2_READ_CUTS,				/* rows that the truncates $1 cut */
 	SCD2_INSERT,
 	SCD2_CLOSE_ROWS,
 	SCD2_REWRITE,
@@ -52,6 +52,7 @@ typedef struct Scd2Hint
 typedef enum Scd2Input
 {
 	SCD2_NET,					/* per key and version the net effect */
+	SCD2_CHANGES,				/* each change is an event, with a sequence of its own */
 	SCD2_EVENTS					/* inserted rows are events */
 } Scd2Input;
 
@@ -67,6 +68,7 @@ typedef struct Scd2Flow
 	int			scd_type;
 	Scd2Input	input;
 	char	   *sequence_by;	/* expressions; NULL: not given */
+	char	   *delete_sequence_by;
 	char	   *apply_as_deletes;
 	char	   *apply_as_truncates;
 	char	   *source_filter;

@@ -177,11 +177,13 @@ void
 scd2_state_begun(Scd2FlowState *state)
 {
 	static SPIPlanPtr plan = NULL;
-	Oid			types[] = {TIDOID, INT4OID};
-	Datum		args[] = {PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id)};
+	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID};
+	Datum		args[] = {
+		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), Int64GetDatum(state->begin_version), TimestampTzGetDatum(state->begin_timestamp)
+	};
 
-	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = 'apply' WHERE ctid = $1 AND flow_id = $2 RETURNING ctid",
-								 2, types), args, NULL);
+	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = 'apply', begin_version = $3, begin_timestamp = $4"
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 4, types), args, NULL);
 	state->phase = 'a';
 }
 

@@ -84,75 +84,118 @@ scd2_sequence_has_parts(Scd2Flow *flow)
 		get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
 }
 
+/* Which versions of a feed; what the columns are qualified with. */
+static void
+append_range(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	scd2_sql(sql, "_commit_version > $1 AND _commit_version <= $2");
+	if (which == SCD2_READ_TAIL)
+		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
+	else if (which == SCD2_READ_SEEN)
+		scd2_sql(sql, " AND NOT pg_visible_in_snapshot(_xid, $3) AND $4 IS NOT NULL");
+}
+
+static void
+append_filter(StringInfo sql, Scd2Flow *flow)
+{
+	if (flow->source_filter == NULL)
+		return;
+	scd2_sql(sql, " AND ");
+	append_expression(sql, flow->source_filter, "boolean");
+}
+
+static void
+append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	if (which == SCD2_READ_TAIL)
+		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
+}
+
+/* Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same version: they are nothing. */
+static void
+append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	scd2_sql(sql, " FROM (SELECT %I.*, %I.ctid AS _scd2_place, %I.tableoid AS _scd2_leaf,"
+			 " max(_change_ordinal) FILTER (WHERE _change_type IN ('insert', 'update_postimage')) OVER (PARTITION BY ",
+			 flow->source_alias, flow->source_alias, flow->source_alias);
+	for (int k = 0; k < flow->nkeys; k++)
+		scd2_sql(sql, "%I.%I, ", flow->source_alias, flow->columns[flow->keys[k]]);
+	scd2_sql(sql, "_commit_version) AS _scd2_last");
+	append_feed(sql, flow, which);
+	scd2_sql(sql, " WHERE ");
+	append_range(sql, flow, which);
+	append_filter(sql, flow);
+	scd2_sql(sql, ") AS %I WHERE (_change_type NOT IN ('delete', 'update_preimage') OR _scd2_last > _change_ordinal IS NOT TRUE)", flow->source_alias);
+}
+
+/* The rows of the source that are there, as a feed would show them. */
+static void
+append_source(StringInfo sql, Scd2Flow *flow)
+{
+	if (flow->input == SCD2_CHANGES)
+		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.* FROM scd2.table_at(NULL::%s, $1) AS s) AS %I",
+				 flow->source_sql, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
+	scd2_sql(sql, " WHERE true");
+	append_filter(sql, flow);
+}
+
+static void
+append_sequence(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	char	   *type = format_type_be_qualified(flow->sequence_type);
+
+	if (flow->input == SCD2_CHANGES && which != SCD2_READ_SOURCE)
+	{
+		scd2_sql(sql, "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN ");
+		append_expression(sql, flow->sequence_by, type);
+		scd2_sql(sql, " ELSE ");
+		append_expression(sql, flow->delete_sequence_by, type);
+		scd2_sql(sql, " END");
+	}
+	else
+		append_expression(sql, flow->sequence_by, type);
+}
+
 /* The row as JSON, if it may be no event: arrivals.c decides. */
 static void
-append_rejected(StringInfo sql, Scd2Flow *flow, const char *type)
+append_rejected(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	bool		composite = get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
 
 	scd2_sql(sql, ", CASE WHEN ");
 	for (int k = 0; k < flow->nkeys; k++)
 		scd2_sql(sql, "%I.%I IS NULL OR ", flow->source_alias, flow->columns[flow->keys[k]]);
-	append_expression(sql, flow->sequence_by, type);
+	append_sequence(sql, flow, which);
 	scd2_sql(sql, " IS NULL");
 	if (composite)
 	{
 		scd2_sql(sql, " OR NOT ");
-		append_expression(sql, flow->sequence_by, type);
-		scd2_sql(sql, " IS NOT NULL OR strpos(");
-		append_expression(sql, flow->sequence_by, type);
-		scd2_sql(sql, "::text, 'NaN') > 0");
+		append_sequence(sql, flow, which);
+		scd2_sql(sql, " IS NOT NULL OR strpos((");
+		append_sequence(sql, flow, which);
+		scd2_sql(sql, ")::text, 'NaN') > 0");
 	}
 	else if (scd2_sequence_has_parts(flow))
 	{
 		scd2_sql(sql, " OR ");
-		append_expression(sql, flow->sequence_by, type);
+		append_sequence(sql, flow, which);
 		scd2_sql(sql, " = 'NaN'");
 	}
-	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[] - %L::text[] END",
+	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
 }
 
-/* Events with truncates first, then by key and sequence. */
+/* Truncates first, whose keys do not count, then by key and sequence. */
 static void
-append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+append_order(StringInfo sql, Scd2Flow *flow)
 {
-	char	   *type = format_type_be_qualified(flow->sequence_type);
-	bool		from_feed = which != SCD2_READ_SOURCE;
-
-	scd2_sql(sql, from_feed ? "SELECT _commit_version, _commit_timestamp, _change_ordinal, " : "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, ");
-	append_expression(sql, flow->sequence_by, type);
-	scd2_sql(sql, ", ");
-	append_expression(sql, flow->apply_as_deletes, "boolean");
-	scd2_sql(sql, ", COALESCE(");
-	append_expression(sql, flow->apply_as_truncates, "boolean");
-	scd2_sql(sql, ", false)");
-	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
-	if (flow->quarantine)
-		append_rejected(sql, flow, type);
-	if (from_feed)
-		scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
-	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
-	else if (from_feed)
-		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
-	else
-		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
-	scd2_sql(sql, from_feed ? " WHERE _commit_version > $1 AND _commit_version <= $2 AND _change_type = 'insert'" : " WHERE true");
-	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
-	else if (which == SCD2_READ_SEEN)
-		scd2_sql(sql, " AND NOT pg_visible_in_snapshot(_xid, $3) AND $4 IS NOT NULL");
-	if (flow->source_filter != NULL)
-	{
-		scd2_sql(sql, " AND ");
-		append_expression(sql, flow->source_filter, "boolean");
-	}
 	scd2_sql(sql, " ORDER BY ");
 	if (flow->apply_as_truncates != NULL)
 		scd2_sql(sql, "%d DESC, ", SCD2_ARRIVAL_TRUNCATE + 1);
-	/* Keys of truncates do not count. */
 	for (int k = 0; k < flow->nkeys; k++)
 	{
 		if (flow->apply_as_truncates != NULL)
@@ -165,6 +208,40 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 			scd2_sql(sql, "%I.%I NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
 	}
 	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
+}
+
+static void
+append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	bool		from_feed = which != SCD2_READ_SOURCE;
+
+	scd2_sql(sql, from_feed ? "SELECT _commit_version, _commit_timestamp, _change_ordinal, " : "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, ");
+	append_sequence(sql, flow, which);
+	scd2_sql(sql, ", ");
+	append_expression(sql, flow->apply_as_deletes, "boolean");
+	scd2_sql(sql, ", COALESCE(");
+	append_expression(sql, flow->apply_as_truncates, "boolean");
+	scd2_sql(sql, ", false)");
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	if (flow->quarantine)
+		append_rejected(sql, flow, which);
+	if (!from_feed)
+		append_source(sql, flow);
+	else if (flow->input == SCD2_CHANGES)
+	{
+		scd2_sql(sql, ", _scd2_place, _scd2_leaf");
+		append_changes(sql, flow, which);
+	}
+	else
+	{
+		scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
+		append_feed(sql, flow, which);
+		scd2_sql(sql, " WHERE _change_type = 'insert' AND ");
+		append_range(sql, flow, which);
+		append_filter(sql, flow);
+	}
+	append_order(sql, flow);
 }
 
 /* "a OPERATOR(…) b", whatever the search_path. */
@@ -311,7 +388,7 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 		case SCD2_READ_RANGE:
 		case SCD2_READ_TAIL:
 		case SCD2_READ_SEEN:
-			if (flow->input == SCD2_EVENTS)
+			if (flow->input != SCD2_NET)
 				append_read_events(&sql, flow, which);
 			else
 				append_read(&sql, flow, which);
@@ -322,6 +399,9 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 			break;
 		case SCD2_READ_SOURCE:
 			append_read_events(&sql, flow, which);
+			argtypes[0] = INT8OID;
+			argtypes[1] = TIMESTAMPTZOID;
+			*nargs = flow->input == SCD2_CHANGES ? 2 : 0;
 			break;
 		case SCD2_READ_CUTS:
 			append_read_cuts(&sql, flow);

@@ -89,10 +89,11 @@ CREATE TABLE scd2_internal.flow (
     start_column     name NOT NULL DEFAULT '__start_at',
     end_column       name NOT NULL DEFAULT '__end_at',
     current_column   name,
-    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'events')),   -- of a feed the net effect of each version, or the rows inserted into an event table
+    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events')),   -- of a feed the net effect of each version, or each change; the rows inserted into an event table
     sequence_by      text,                              -- expressions over the columns of the source; NULL: not given
     sequence_type    text NOT NULL DEFAULT 'timestamp with time zone',
     sequence_column  name,                              -- type 1: the selected column that sequence_by is, if it is one
+    delete_sequence_by text,                            -- 'changes': of deletes and truncates
     apply_as_deletes text,
     apply_as_truncates text,
     source_filter    text,

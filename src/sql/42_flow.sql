@@ -70,13 +70,14 @@ CREATE FUNCTION scd2_internal.feed_columns(feed_id integer) RETURNS name[]
 $$;
 COMMENT ON FUNCTION scd2_internal.feed_columns(integer) IS 'Columns that both a source and its feed have, in the order of the source';
 
--- The expressions of a flow over an event table. Returns the type of the sequence, and the columns that say what an event is rather than what it brings: they are not tracked by default.
+-- The expressions of a flow over an event table, or over a feed (then its metadata are columns too). Returns the type of the sequence, and the columns that say what an event is rather than what it brings: they are not tracked by default.
 CREATE FUNCTION scd2_internal.check_event_expressions(asked scd2_internal.flow, source oid, allowed name[], OUT sequence_type text, OUT sequence_collation oid, OUT control_columns name[])
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     sequence   record;
     expression record;
     used       name[];
+    metadata   name[] := CASE asked.input WHEN 'changes' THEN '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::name[] ELSE '{}' END;
 BEGIN
     SELECT e.* INTO sequence FROM scd2_internal.sequence_expression(asked.sequence_by, source, 'sequence_by') AS e;
     sequence_type := format_type(sequence.type, -1);
@@ -88,14 +89,45 @@ BEGIN
     LOOP
         PERFORM scd2_internal.check_expression(expression.text, source, 'boolean'::regtype, expression.argument);
         used := scd2_internal.expression_columns(expression.text, source, expression.argument);
-        PERFORM scd2_internal.check_column_list(used, allowed, expression.argument, source::regclass::text);
+        PERFORM scd2_internal.check_column_list(used, allowed || metadata, expression.argument, source::regclass::text);
         IF expression.argument <> 'source_filter' THEN
             control_columns := control_columns || used;
         END IF;
     END LOOP;
-    PERFORM scd2_internal.check_column_list(sequence.column_names, allowed, 'sequence_by', source::regclass::text);
+    PERFORM scd2_internal.check_column_list(sequence.column_names, allowed || metadata, 'sequence_by', source::regclass::text);
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_event_expressions(scd2_internal.flow, oid, name[]) IS 'Raises what is wrong with the expressions of a flow over an event table';
+
+-- The sequence of deletes of a feed that has one of its own, as an expression over the feed's columns. A delete carries the old row, and must come after it: one step, in types that have steps;
+-- in others what comes no later is NULL, which makes the event invalid. A sequence made from metadata alone is the delete's own.
+CREATE FUNCTION scd2_internal.delete_sequence(asked scd2_internal.flow, feed oid, sequence_type text, of_row boolean) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    given  text := asked.delete_sequence_by;
+    struct record;
+    step   text := CASE WHEN sequence_type LIKE 'timestamp with%' THEN 'interval ''1 microsecond'''
+                        WHEN sequence_type IN ('smallint', 'integer', 'bigint') THEN '1::' || sequence_type WHEN sequence_type = 'date' THEN '1' END;
+    own    text := format(E'(%s\n)::%s', asked.sequence_by, sequence_type);
+BEGIN
+    IF given IS NULL THEN
+        IF NOT of_row THEN
+            RETURN asked.sequence_by;
+        ELSIF sequence_type <> 'timestamp with time zone' THEN
+            RAISE invalid_parameter_value USING MESSAGE = 'delete_sequence_by is missing',
+                DETAIL = format('A row that is deleted does not say when, in the type of the sequence, %s.', sequence_type), HINT = 'delete_sequence_by => ''…''';
+        END IF;
+        given := '_commit_timestamp';
+    END IF;
+    SELECT f.* INTO struct FROM scd2_internal.struct_fields(given) AS f;
+    IF struct.names IS NOT NULL THEN
+        given := format('ROW(%s)', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(struct.expressions) WITH ORDINALITY AS u (e, n)));
+    END IF;
+    PERFORM scd2_internal.check_expression(given, feed, sequence_type::regtype, 'delete_sequence_by');
+    given := format(E'(%s\n)::%s', given, sequence_type);
+    RETURN CASE WHEN NOT of_row THEN given WHEN step IS NOT NULL THEN format('GREATEST(%s, %s + %s)', given, own, step)
+                ELSE format('CASE WHEN _change_type = ''truncate'' OR %1$s %2$s %3$s THEN %1$s END', given, scd2_internal.order_operator(sequence_type::regtype, 5), own) END;
+END $$;
+COMMENT ON FUNCTION scd2_internal.delete_sequence(scd2_internal.flow, oid, text, boolean) IS 'Expression for the sequence of a delete; 22023 if delete_sequence_by is needed';
 
 -- Arguments that hold for every flow.
 CREATE FUNCTION scd2_internal.check_flow_arguments(asked scd2_internal.flow, open_row_index boolean, track_list name[], track_except_list name[]) RETURNS void
@@ -140,6 +172,7 @@ DECLARE
     feed    scd2_internal.feed;
     source  oid;
     owner   oid;
+    reads   oid;            -- over whose columns the expressions are
     allowed name[];
     events  record;
     struct  record;
@@ -147,6 +180,7 @@ DECLARE
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := feed.source_relid;
+    reads := source;
     SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
@@ -161,14 +195,23 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'keys must be among the selected columns',
             DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(asked.keys) AS k WHERE k <> ALL (asked.columns)));
     END IF;
-    IF asked.input = 'events' THEN
+    IF asked.input = 'changes' THEN
+        PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
+        reads := feed.feed_relid;
+    END IF;
+    IF asked.input <> 'net' THEN
         SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
         given := asked.sequence_by;
         IF struct.names IS NOT NULL THEN
             asked.sequence_by := scd2_internal.create_sequence_type(coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
-                asked.target_schema, asked.target_name, source, struct.names, struct.expressions);
+                asked.target_schema, asked.target_name, reads, struct.names, struct.expressions);
         END IF;
-        SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, source, allowed) AS e;
+        SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, reads, allowed) AS e;
+        IF asked.input = 'changes' THEN
+            asked.delete_sequence_by := scd2_internal.delete_sequence(asked, feed.feed_relid, events.sequence_type, allowed && events.control_columns);
+            asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
+            asked.apply_as_truncates := '_change_type = ''truncate''';
+        END IF;
         asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c LIMIT 1);
     ELSE
         SELECT 'timestamp with time zone' AS sequence_type, 0::oid AS sequence_collation, '{}'::name[] AS control_columns INTO events;
@@ -201,7 +244,7 @@ BEGIN
             asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column);
     END IF;
     PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
-    IF asked.input = 'events' THEN
+    IF asked.input <> 'net' THEN
         asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, feed.feed_relid, asked.keys,
             CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys || asked.tracked) ORDER BY n) ELSE '{}' END,
             asked.scd_type, asked.sequence_type, events.sequence_collation);
@@ -209,12 +252,12 @@ BEGIN
     END IF;
 
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, input, sequence_by, sequence_type, sequence_column, apply_as_deletes, apply_as_truncates,
+            keys, columns, tracked, start_column, end_column, current_column, input, sequence_by, sequence_type, sequence_column, delete_sequence_by, apply_as_deletes, apply_as_truncates,
             source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, refresh_interval, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
             feed.source_schema, feed.source_name, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
-            asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, asked.refresh_interval,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
@@ -303,17 +346,22 @@ COMMENT ON FUNCTION scd2_internal.wake_apply_at_commit() IS 'Has the apply worke
 
 -- create_auto_cdc_flow
 
-CREATE FUNCTION scd2_internal.refuse_over_a_feed(sequence_by text, apply_as_deletes text, apply_as_truncates text, source_filter text, on_invalid_event text, delete_sequence_by text) RETURNS void
+CREATE FUNCTION scd2_internal.refuse_over_a_feed(asked scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', sequence_by IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', apply_as_deletes IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates over a feed', apply_as_truncates IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('source_filter over a feed', source_filter IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('delete_sequence_by', delete_sequence_by IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed', on_invalid_event IS DISTINCT FROM 'fail');
+    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.apply_as_deletes IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates over a feed', asked.apply_as_truncates IS NOT NULL);
+    IF asked.input = 'net' THEN
+        PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.source_filter IS NOT NULL);
+        PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.on_invalid_event IS DISTINCT FROM 'fail');
+        IF asked.delete_sequence_by IS NOT NULL THEN
+            RAISE invalid_parameter_value USING MESSAGE = 'delete_sequence_by needs a sequence_by of its own', HINT = 'sequence_by => ''…''';
+        END IF;
+    ELSIF asked.initial_start IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'initial_start is for flows over a feed with its default sequence', DETAIL = 'Copied rows are valid since their sequence_by.';
+    END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(text, text, text, text, text, text) IS 'Raises 0A000 for arguments that flows over feeds do not have yet';
+COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS 'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
 
 -- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
 CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
@@ -380,8 +428,9 @@ BEGIN
     asked.name := name;
     SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled;
     IF FOUND THEN
-        asked.input := 'net';
-        PERFORM scd2_internal.refuse_over_a_feed(sequence_by, apply_as_deletes, apply_as_truncates, source_filter, on_invalid_event, delete_sequence_by);
+        asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
+        asked.delete_sequence_by := delete_sequence_by;
+        PERFORM scd2_internal.refuse_over_a_feed(asked);
     ELSE
         asked.input := 'events';
         asked.feed_id := scd2_internal.event_feed(caller, source, sequence_by, starting_version, initial_start, delete_sequence_by);
