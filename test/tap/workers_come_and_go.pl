@@ -49,7 +49,8 @@ for my $kind (sort keys %commits)
 {
     my ($id) = $commits{$kind} =~ /VALUES \((\d)/;
     $node->safe_psql('postgres', $commits{$kind});
-    cmp_ok(seconds_until("SELECT count(*) = 1 FROM t_history WHERE id = $id"), '<', 1, "$kind is in the history at once");
+    cmp_ok(seconds_until("SELECT count(*) = 1 FROM t_history WHERE id = $id"), '<', 1, "$kind is in the history at once")
+      or diag($node->safe_psql('postgres', 'SELECT * FROM t_changes; SELECT * FROM t_history; SELECT * FROM scd2_internal.flow_state; SELECT * FROM scd2_internal.position; SELECT * FROM scd2_internal.capture_status(); SELECT * FROM scd2.diagnose()'));
 }
 
 $node->safe_psql('postgres', 'SELECT scd2.stop()');
