@@ -22,7 +22,8 @@ CREATE TABLE customers (
 );
 CREATE TABLE sales (customer_id int, sold_at timestamptz DEFAULT now(), amount int);
 INSERT INTO customers VALUES (17, 'Ana', 'Norte', 'activo'), (23, 'Luis', 'Centro', 'activo');
-SELECT scd2.track('customers', track_history_column_list => '{region,status}', initial_start => quote_literal(:'since'));
+SELECT scd2.track('customers', track_history_column_list => '{region,status}',
+                  initial_start => quote_literal(:'since'));
 SELECT scd2.sync() AS "captured and applied up to version";
 \set ECHO none
 
@@ -33,7 +34,9 @@ SELECT scd2.sync() AS "captured and applied up to version";
 INSERT INTO sales (customer_id, amount) VALUES (17, 150) /* Ana is in Norte */;
 \! sleep 1.1
 UPDATE customers SET region = 'Este' WHERE customer_id = 17;
+\set ECHO none
 SELECT clock_timestamp() AS moment \gset
+\set ECHO queries
 \! sleep 1.1
 INSERT INTO sales (customer_id, amount) VALUES (17, 300) /* ... in Este */;
 DELETE FROM customers WHERE customer_id = 23;
@@ -42,7 +45,7 @@ UPDATE customers SET region = 'Sur' WHERE customer_id = 17;
 \! sleep 1.1
 INSERT INTO sales (customer_id, amount) VALUES (17, 200) /* ... in Sur */;
 INSERT INTO customers VALUES (31, 'Marta', 'Oeste', 'activo');
-UPDATE customers SET name = 'Ana María' WHERE customer_id = 17 /* the name is not tracked: no new version */;
+UPDATE customers SET name = 'Ana María' WHERE customer_id = 17 /* not tracked: no new version */;
 SELECT scd2.sync();
 \set ECHO none
 
@@ -59,7 +62,8 @@ FROM scd2.table_changes(NULL::customers_changes, 1);
 \echo '4. The history (SCD type 2): every version of every customer. "-" as an end: valid now.'
 \echo
 \set ECHO queries
-SELECT customer_id AS id, name, region, status, __start_at) AS valid_from, __end_at::timestamptz(0) AS valid_to
+SELECT customer_id AS id, name, region, status,
+       date_trunc('second', __start_at) AS valid_from, date_trunc('second', __end_at) AS valid_to
 FROM customers_history ORDER BY customer_id, __start_at;
 \set ECHO none
 

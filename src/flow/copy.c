@@ -11,7 +11,7 @@
  * The target is the source at V now, valid since T, and every later version is applied once. A row that a transaction changed that S did not see was copied as it was before.
  *
  * A TRUNCATE does not say what it took, so one that S saw cannot be undone: the flow begins right after it instead, and says so. A full refresh is the same with a target that has
- * rows: they are deleted in the same transaction, so readers see the old ones until it commits.
+ * rows: they are deleted in the same transaction, so readers see the old ones until it commits. After a TRUNCATE it fails, for it would lose history that is there.
  */
 #include "postgres.h"
 
@@ -255,6 +255,12 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 						errmsg("flow \"%s\" cannot begin at version " INT64_FORMAT, flow->name, state->begin_version),
 						errdetail("A TRUNCATE at version " INT64_FORMAT " does not say which rows it took.", version),
 						errhint("Create the flow with starting_version => " INT64_FORMAT " or without.", version)));
+	/* A refresh was asked for that loses nothing; what readers see is still whole. */
+	if (!state->fresh)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("a full refresh of %s would lose history", flow->target_sql),
+						errdetail("Its source was truncated at version " INT64_FORMAT ", after the refresh was asked for.", version),
+						errhint("SELECT scd2.full_refresh(%s, allow_loss => true);", quote_literal_cstr(flow->target_sql))));
 	ereport(WARNING, (errmsg("flow \"%s\" begins at version " INT64_FORMAT " instead of " INT64_FORMAT,
 							 flow->name, version, state->begin_version),
 					  errdetail("The source was truncated before its rows were copied.")));

@@ -3,14 +3,16 @@
 -- A target is an ordinary table of the user's. What makes it a target: its shape (selected columns, then the interval, primary key (keys, start)), a guard
 -- trigger that keeps others from writing, and <target>_as_of().
 
--- The columns a target must have, in order: the selected ones as in the source, then those of the flow.
+-- The columns a target must have, in order: the selected ones as in the source, then those of the flow. A domain becomes its base type, as in the feed: old versions must stay what they are when the
+-- domain becomes stricter.
 CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys name[], scd_type integer, sequence_type text, sequence_collation oid,
                                              start_column name, end_column name, current_column name,
                                              OUT ordinal bigint, OUT name name, OUT type text, OUT collation oid, OUT not_null boolean)
     RETURNS SETOF record
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.n, a.attname, format_type(a.atttypid, a.atttypmod), a.attcollation, a.attname = ANY (keys)
+    SELECT c.n, a.attname, format_type(b.base, b.base_typmod), a.attcollation, a.attname = ANY (keys)
     FROM unnest(columns) WITH ORDINALITY AS c (name, n) JOIN pg_attribute AS a ON a.attrelid = source AND a.attname = c.name
+        CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b
     UNION ALL
     SELECT cardinality(columns) + i.n, i.name, i.type, i.coll, i.not_null
     FROM (VALUES (1, start_column, sequence_type, sequence_collation, true), (2, end_column, sequence_type, sequence_collation, false),
@@ -95,11 +97,12 @@ BEGIN
             DETAIL = 'Several flows into one target are not supported yet.';
     END IF;
 
-    SELECT t.name, t.type, a.attname, format_type(a.atttypid, a.atttypmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
+    SELECT t.name, t.type, a.attname, format_type(b.base, b.base_typmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
         INTO bad
         FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
         LEFT JOIN pg_attribute AS a ON a.attrelid = target AND a.attname = t.name AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE a.attname IS NULL OR format_type(a.atttypid, a.atttypmod) <> t.type OR a.attgenerated <> '' OR a.attidentity <> ''
+        LEFT JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b ON true
+        WHERE a.attname IS NULL OR format_type(b.base, b.base_typmod) <> t.type OR a.attgenerated <> '' OR a.attidentity <> ''
               OR (t.collation <> 0 AND t.collation <> a.attcollation)
         ORDER BY t.ordinal LIMIT 1;
     IF FOUND THEN

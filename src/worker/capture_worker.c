@@ -336,6 +336,8 @@ static void
 run(void)
 {
 	Scd2Position position;
+	bool		reached_end;
+	bool		told = false;
 
 	memset(&position, 0, sizeof(position));
 	scd2_require_settings();
@@ -348,7 +350,11 @@ run(void)
 	scd2_wake_launcher();
 	for (;;)
 	{
-		if (work())
+		reached_end = work();
+		if (!told)
+			scd2_worker_succeeded();
+		told = true;
+		if (reached_end)
 			rest();
 		else
 			scd2_worker_wait(0);

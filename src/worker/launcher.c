@@ -252,6 +252,16 @@ manage(void)
 	return Max(10, (next - now) / 1000);
 }
 
+/* Settings changed: perhaps what made workers fail. */
+static void
+retry_now(void)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+		scd2_shmem->databases[i].retry_at = 0;
+	LWLockRelease(scd2_shmem->lock);
+}
+
 void
 scd2_launcher_main(Datum arg)
 {
@@ -277,6 +287,7 @@ scd2_launcher_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			retry_now();
 		}
 	}
 }

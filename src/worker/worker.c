@@ -320,16 +320,20 @@ scd2_worker_run(void (*loop)(void))
 	PG_END_TRY();
 }
 
-/* The capture worker got through a batch: what went wrong before is over. */
 void
 scd2_worker_set_state(Scd2CaptureState state)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	me->state = state;
-	if (state == SCD2_CAPTURE_RUNNING)
-	{
-		me->failures = 0;
-		me->error[0] = '\0';
-	}
+	LWLockRelease(scd2_shmem->lock);
+}
+
+/* The capture worker got through a batch: what went wrong before is over. (Not before: to start is no success, and a batch that always fails would be tried each second.) */
+void
+scd2_worker_succeeded(void)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	me->failures = 0;
+	me->error[0] = '\0';
 	LWLockRelease(scd2_shmem->lock);
 }

@@ -32,6 +32,7 @@ extern void scd2_mark_writes(bool mark);
 
 /* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
+extern void scd2_worker_succeeded(void);
 
 /*
  * Runs a worker's loop. An error ends the process, for nothing in its memory is worth keeping: with the error, or quietly if what went wrong is that the extension was dropped.
