@@ -151,7 +151,7 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 	else
 		work->marks = repalloc(work->marks, (work->nmarks + 1) * sizeof(Scd2Mark));
 	memmove(&work->marks[at + 1], &work->marks[at], (work->nmarks - at) * sizeof(Scd2Mark));
-	work->marks[at] = (Scd2Mark) {.sequence = sequence, .kind = SCD2_DELETE};
+	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = SCD2_DELETE};
 	work->nmarks++;
 	work->cuts = work->cuts == NULL ? palloc(sizeof(Datum)) : repalloc(work->cuts, (work->ncuts + 1) * sizeof(Datum));
 	work->cuts[work->ncuts++] = sequence;
@@ -181,7 +181,7 @@ pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
 	{
 		if (!all && compare(r, r->work->cuts[r->next_cut], upto) > 0)
 			break;
-		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, (Scd2Place) {0}, true);
+		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, (Scd2Place){0}, true);
 	}
 }
 

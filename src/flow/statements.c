@@ -246,7 +246,7 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 
 /* "a OPERATOR(…) b", whatever the search_path. */
 static void
-append_comparison(StringInfo sql, const char *a, Oid operator, const char *b)
+append_comparison(StringInfo sql, const char *a, Oid operator, const char * b)
 {
 	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
 	Form_pg_operator form;
