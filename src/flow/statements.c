@@ -246,13 +246,13 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 
 /* "a OPERATOR(…) b", whatever the search_path. */
 static void
-append_comparison(StringInfo sql, const char *a, Oid operator, const char * b)
+append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
 {
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator_oid));
 	Form_pg_operator form;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
+		elog(ERROR, "cache lookup failed for operator %u", operator_oid);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
 	scd2_sql(sql, "%s OPERATOR(%I.%s) %s", a, get_namespace_name(form->oprnamespace), NameStr(form->oprname), b);
 	ReleaseSysCache(tuple);
