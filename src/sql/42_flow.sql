@@ -176,16 +176,18 @@ DECLARE
     allowed name[];
     events  record;
     struct  record;
+    place   record;
     given   text;
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-    source := feed.source_relid;
+    source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
     reads := source;
     SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
 
-    allowed := scd2_internal.feed_columns(asked.feed_id);
+    allowed := CASE WHEN asked.feed_id IS NOT NULL THEN scd2_internal.feed_columns(asked.feed_id)
+                    ELSE (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped) END;
     IF coalesce(cardinality(asked.keys), 0) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow over "%s" has no keys', source::regclass), HINT = 'Name the columns that identify a row: keys => ''{…}''.';
     END IF;
@@ -245,20 +247,21 @@ BEGIN
     END IF;
     PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
     IF asked.input <> 'net' THEN
-        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, feed.feed_relid, asked.keys,
+        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, coalesce(feed.feed_relid, source), asked.keys,
             CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys || asked.tracked) ORDER BY n) ELSE '{}' END,
             asked.scd_type, asked.sequence_type, events.sequence_collation);
         asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
     END IF;
 
+    SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
             keys, columns, tracked, start_column, end_column, current_column, input, sequence_by, sequence_type, sequence_column, delete_sequence_by, apply_as_deletes, apply_as_truncates,
-            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, refresh_interval, options, settings)
+            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
-            feed.source_schema, feed.source_name, source, asked.feed_id, asked.scd_type,
+            place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
             asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
-            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, asked.refresh_interval,
+            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
@@ -364,7 +367,7 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS 'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
 
 -- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
-CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
+CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, once boolean, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -380,6 +383,13 @@ BEGIN
             MESSAGE = format('%s is for flows over a feed', CASE WHEN starting_version IS NOT NULL THEN 'starting_version' WHEN initial_start IS NOT NULL THEN 'initial_start' ELSE 'delete_sequence_by' END),
             DETAIL = format('"%s" is a table whose rows are events.', source);
     END IF;
+    IF once THEN                -- any relation will do; capture only says when the flow begins
+        IF (SELECT c.relkind FROM pg_class AS c WHERE c.oid = source) NOT IN ('r', 'p', 'v', 'm', 'f') THEN
+            RAISE wrong_object_type USING MESSAGE = format('"%s" has no rows to read', source);
+        END IF;
+        PERFORM scd2_internal.require_capture();
+        RETURN NULL;
+    END IF;
     SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
     IF feed_id IS NULL THEN
         PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
@@ -387,7 +397,7 @@ BEGIN
     END IF;
     RETURN feed_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off';
+COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, boolean, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off; NULL for a flow that runs once';
 
 CREATE FUNCTION scd2_internal.create_auto_cdc_flow(caller oid, target text, source regclass, keys name[], sequence_by text, apply_as_deletes text, apply_as_truncates text,
         column_list name[], except_column_list name[], stored_as_scd_type integer, track_history_column_list name[], track_history_except_column_list name[],
@@ -407,7 +417,7 @@ BEGIN
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates', ignore_null_updates);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_column_list', ignore_null_updates_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_except_column_list', ignore_null_updates_except_column_list IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('once', once);
+    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
     PERFORM scd2_internal.refuse_unsupported('end_sequence_by', end_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('shared', shared);
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
@@ -426,15 +436,17 @@ BEGIN
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
     asked.name := name;
-    SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled;
+    asked.source_relid := source;
+    asked.once := coalesce(once, false);
+    SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled AND NOT asked.once;
     IF FOUND THEN
         asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
         asked.delete_sequence_by := delete_sequence_by;
         PERFORM scd2_internal.refuse_over_a_feed(asked);
     ELSE
         asked.input := 'events';
-        asked.feed_id := scd2_internal.event_feed(caller, source, sequence_by, starting_version, initial_start, delete_sequence_by);
-        IF apply_as_deletes IS NULL THEN
+        asked.feed_id := scd2_internal.event_feed(caller, source, asked.once, sequence_by, starting_version, initial_start, delete_sequence_by);
+        IF apply_as_deletes IS NULL AND NOT asked.once THEN
             RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
         END IF;
     END IF;

@@ -150,7 +150,7 @@ tell_at_home(void)
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
-	" WHERE f.feed_id IS NOT NULL ORDER BY f.flow_id"
+	" WHERE f.feed_id IS NOT NULL OR f.once ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
 static void
