@@ -6,7 +6,7 @@
 #   start_server NAME [LINE...]  a new data folder with our settings and the given configuration lines; psql and friends connect to it
 #   stop_server [MODE]           of the server started last (fast, immediate)
 #
-# Everything is below tmp_check of this tree; the sockets are in a short path of their own (a socket's path has at most 107 bytes).
+# Everything is below tmp_check of this tree (data folders below DATA_DIR, if that is set); the sockets are in a short path of their own (a socket's path has at most 107 bytes).
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/tmp_check
@@ -166,7 +166,7 @@ SETTINGS
 # start_server NAME [LINE...]: configuration lines come after ours and win.
 start_server() {
     local name=$1
-    SERVER_DATA=$BUILD/data-$name
+    SERVER_DATA=${DATA_DIR:-$BUILD}/data-$name
     SERVER_LOG=$BUILD/logs/server-$name.log
     PGHOST=$(mktemp -d /tmp/scd2.XXXXXX)
     export PGHOST PGPORT=5432 PGUSER=postgres PGDATABASE=postgres

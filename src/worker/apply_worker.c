@@ -460,6 +460,7 @@ static void
 run(void)
 {
 	TimestampTz next;
+	int			homes = 0;		/* apply workers that flows were shared out to */
 
 	fix_settings();
 	list_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 flows", ALLOCSET_SMALL_SIZES);
@@ -473,6 +474,11 @@ run(void)
 		/* Reading the list is not for every small batch: when told to, and now and then with nothing else to do. */
 		if (flows_seen != pg_atomic_read_u32(&db->flows_changed))
 			reload();
+		if (homes != apply_workers())
+		{
+			homes = apply_workers();	/* a setting was reloaded: flows have another home */
+			tell_at_home();
+		}
 		if (one_round(&next) > 0)
 			continue;
 		if (my_slot == 0)

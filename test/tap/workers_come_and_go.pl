@@ -15,7 +15,7 @@ sub seconds_until
 {
     my ($query) = @_;
     my $start = time;
-    $node->poll_query_until('postgres', $query);
+    for (1 .. 100) { last if $node->safe_psql('postgres', $query) eq 't'; select(undef, undef, undef, 0.1); }
     return time - $start;
 }
 
@@ -49,7 +49,9 @@ for my $kind (sort keys %commits)
 {
     my ($id) = $commits{$kind} =~ /VALUES \((\d)/;
     $node->safe_psql('postgres', $commits{$kind});
-    cmp_ok(seconds_until("SELECT count(*) = 1 FROM t_history WHERE id = $id"), '<', 1, "$kind is in the history at once");
+    cmp_ok(seconds_until("SELECT count(*) = 1 FROM t_history WHERE id = $id"), '<', 1, "$kind is in the history at once")
+      or diag($node->safe_psql('postgres', "SELECT (SELECT count(*) FROM t_changes WHERE id = $id) AS in_feed, state, captured_lsn, pg_current_wal_insert_lsn(), version, apply_pids,
+            (SELECT watermark_version FROM scd2.flows), (SELECT string_agg(concat_ws(' ', backend_type, state, wait_event, query), ', ') FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2%') FROM scd2_internal.capture_status()"));
 }
 
 $node->safe_psql('postgres', 'SELECT scd2.stop()');
