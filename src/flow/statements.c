@@ -223,7 +223,12 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, ", false)");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	{
+		if (flow->absent[i])
+			scd2_sql(sql, ", NULL::%s", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
+		else
+			scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	}
 	if (flow->quarantine)
 		append_rejected(sql, flow, which);
 	if (!from_feed)

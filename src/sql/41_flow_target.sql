@@ -92,10 +92,6 @@ BEGIN
     IF EXISTS (SELECT FROM scd2_internal.feed AS f WHERE f.feed_relid = target) THEN
         RAISE wrong_object_type USING MESSAGE = format('"%s" cannot be a target', target::regclass), DETAIL = 'It is a change data feed.';
     END IF;
-    IF EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target) THEN
-        RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target::regclass),
-            DETAIL = 'Several flows into one target are not supported yet.';
-    END IF;
 
     SELECT t.name, t.type, a.attname, format_type(b.base, b.base_typmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
         INTO bad
@@ -150,9 +146,11 @@ BEGIN
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
              LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
-    EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
-    EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
-    EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    IF to_regtype(type) IS NULL OR NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type) THEN   -- else: of the flow that this one joins
+        EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
+        EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
+        EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    END IF;
     RETURN format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(expressions) WITH ORDINALITY AS u (e, n)), type);
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
