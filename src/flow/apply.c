@@ -109,7 +109,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	Scd2Work   *work;
 
 	flow->at_version = -1;
-	if (flow->apply_as_truncates != NULL)
+	if (flow->apply_as_truncates != NULL || flow->shared)
 		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());

@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
@@ -66,6 +67,16 @@ typedef struct ArrivalReceiver
 
 /* ---- marks ---- */
 
+/* To read or write a value as text can run code of its type's owner (the check of a domain in an array): as the owner of the target. */
+static void
+become_owner(Scd2Flow *flow, Scd2Identity *before)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+
+	scd2_become(target->rd_rel->relowner, before);
+	table_close(target, NoLock);
+}
+
 /* Reads the target's marks if there are others than those at hand. Within SPI, as ourselves. */
 void
 scd2_load_marks(Scd2Flow *flow)
@@ -74,6 +85,7 @@ scd2_load_marks(Scd2Flow *flow)
 	Datum		args[] = {ObjectIdGetDatum(flow->target), Int64GetDatum(flow->marks_upto)};
 	Oid			input;
 	Oid			ioparam;
+	Scd2Identity self;
 	MemoryContext before = MemoryContextSwitchTo(flow->cxt);
 
 	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
@@ -81,6 +93,7 @@ scd2_load_marks(Scd2Flow *flow)
 							  2, types, args, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read marks");
 	MemoryContextSwitchTo(flow->cxt);
+	become_owner(flow, &self);
 	if (SPI_processed > 0)
 		flow->marks = flow->marks == NULL ? palloc(SPI_processed * sizeof(Scd2Mark)) :
 			repalloc(flow->marks, (flow->nmarks + SPI_processed) * sizeof(Scd2Mark));
@@ -97,6 +110,7 @@ scd2_load_marks(Scd2Flow *flow)
 			flow->marks[at] = flow->marks[at - 1];
 		flow->marks[at] = mark;
 	}
+	scd2_become_self_again(&self);
 	SPI_freetuptable(SPI_tuptable);
 	MemoryContextSwitchTo(before);
 }
@@ -654,11 +668,17 @@ record_marks(Scd2Work *work)
 	Oid			types[] = {INT4OID, TEXTOID};
 	Oid			output;
 	bool		varlena;
+	Scd2Identity self;
+	Datum	   *texts = palloc(work->ncuts * sizeof(Datum));
 
 	getTypeOutputInfo(flow->sequence_type, &output, &varlena);
+	become_owner(flow, &self);
+	for (int i = 0; i < work->ncuts; i++)
+		texts[i] = CStringGetTextDatum(OidOutputFunctionCall(output, work->cuts[i]));
+	scd2_become_self_again(&self);
 	for (int i = 0; i < work->ncuts; i++)
 	{
-		Datum		args[] = {Int32GetDatum(flow->flow_id), CStringGetTextDatum(OidOutputFunctionCall(output, work->cuts[i]))};
+		Datum		args[] = {Int32GetDatum(flow->flow_id), texts[i]};
 
 		if (SPI_execute_with_args("INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)"
 								  " SELECT target_schema, target_name, target_relid, $2, 'truncate', flow_id FROM scd2_internal.flow WHERE flow_id = $1",

@@ -259,17 +259,32 @@ scd2_sequence_expression(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
+static Oid
+flow_catalog(void)
+{
+	static Oid	catalog = InvalidOid;
+
+	if (!OidIsValid(catalog) || get_rel_name(catalog) == NULL)
+		catalog = get_relname_relid("flow", get_namespace_oid(SCD2_INTERNAL, false));
+	return catalog;
+}
+
 /*
  * The lock under which a worker has a flow: no row of a catalog is locked for it, so nobody's snapshot or vacuum is in its way.
  */
 void
 scd2_flow_locktag(LOCKTAG *tag, int flow_id)
 {
-	static Oid	catalog = InvalidOid;
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), flow_id, 0);
+}
 
-	if (!OidIsValid(catalog) || get_rel_name(catalog) == NULL)
-		catalog = get_relname_relid("flow", get_namespace_oid(SCD2_INTERNAL, false));
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, catalog, flow_id, 0);
+/*
+ * The lock under which a worker writes into a target that several flows have.
+ */
+void
+scd2_target_locktag(LOCKTAG *tag, Oid target)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), target, 1);
 }
 
 /*

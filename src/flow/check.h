@@ -10,5 +10,6 @@
 
 extern Node *scd2_parse_expression(const char *expression, const char *argument);
 extern void scd2_flow_locktag(LOCKTAG *tag, int flow_id);
+extern void scd2_target_locktag(LOCKTAG *tag, Oid target);
 
 #endif							/* SCD2_FLOW_CHECK_H */

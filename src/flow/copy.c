@@ -270,16 +270,38 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 
 /* ---- event tables ---- */
 
-/* Whatever the flow brought before goes. */
+/* A copy begins with an empty target, unless another flow's events are in it: in a full refresh the first of them empties it. */
+static bool
+has_target_for_itself(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID, OIDOID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id), ObjectIdGetDatum(flow->target)};
+
+	if (SPI_execute_with_args("SELECT FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)"
+							  " WHERE f.target_relid = $2 AND f.flow_id <> $1 AND coalesce(s.failed_phase, s.phase) <> 'copy'",
+							  2, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for other flows");
+	return SPI_processed == 0;
+}
+
 static void
-forget_all(Scd2Flow *flow)
+forget_rejected(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+
+	if (SPI_execute_with_args("DELETE FROM scd2_internal.rejected WHERE flow_id = $1", 1, types, args, NULL, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not forget");
+}
+
+static void
+forget_marks(Scd2Flow *flow)
 {
 	Oid			types[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(flow->flow_id)};
 
 	if (SPI_execute_with_args("DELETE FROM scd2_internal.mark AS m USING scd2_internal.flow AS f WHERE f.flow_id = $1 AND m.target_relid = f.target_relid",
-							  1, types, args, NULL, false, 0) != SPI_OK_DELETE ||
-		SPI_execute_with_args("DELETE FROM scd2_internal.rejected WHERE flow_id = $1", 1, types, args, NULL, false, 0) != SPI_OK_DELETE)
+							  1, types, args, NULL, false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "could not forget");
 	flow->marks = NULL;
 	flow->nmarks = 0;
@@ -324,27 +346,39 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
+	bool		alone = has_target_for_itself(flow);
 	Scd2Work   *work;
 	Datum		args[4];
 
-	forget_all(flow);
+	forget_rejected(flow);
+	if (alone)
+		forget_marks(flow);
+	else
+		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
-	delete_all(flow);
-	delete_memory(flow);
+	if (alone)
+	{
+		delete_all(flow);
+		delete_memory(flow);
+	}
 	lock_source(flow);
 	args[2] = read_source_events(work);
-	wait_for_capture(flow);
-	args[0] = Int64GetDatum(Max(captured, state->begin_version));
-	args[1] = Int64GetDatum((int64) pg_atomic_read_u64(&scd2_my_database()->version));
-	args[3] = TimestampTzGetDatum(state->begin_timestamp);
-	scd2_read_arrivals(work, SCD2_READ_SEEN, 4, args);
-	scd2_read_cuts(work);
+	args[1] = Int64GetDatum(state->begin_version);
+	if (!flow->once)
+	{
+		wait_for_capture(flow);
+		args[0] = Int64GetDatum(Max(captured, state->begin_version));
+		args[1] = Int64GetDatum((int64) pg_atomic_read_u64(&scd2_my_database()->version));
+		args[3] = TimestampTzGetDatum(state->begin_timestamp);
+		scd2_read_arrivals(work, SCD2_READ_SEEN, 4, args);
+		scd2_read_cuts(work);
+	}
 	scd2_work_write(work);
 	scd2_work_end(work);
 	scd2_record_arrivals(work);
 	scd2_state_advance(state, work, started, Max(DatumGetInt64(args[1]), state->begin_version),
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
-	scd2_state_begun(state);
+	scd2_state_begun(state, flow->once);
 }
 
 /*
@@ -361,7 +395,8 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	Scd2Work   *work;
 	Datum		args[2];
 
-	forget_all(flow);
+	forget_rejected(flow);
+	forget_marks(flow);
 	work = scd2_work_begin(flow);
 	if (from_past)
 	{
@@ -380,7 +415,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	scd2_work_end(work);
 	scd2_record_arrivals(work);
 	scd2_state_advance(state, work, started, state->begin_version, state->begin_timestamp);
-	scd2_state_begun(state);
+	scd2_state_begun(state, false);
 }
 
 /*

@@ -68,7 +68,8 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, e.except_columns::text AS kept_out,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent,"
+	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
 	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
@@ -95,6 +96,8 @@ read_definition(Scd2Flow *flow)
 	char	  **keys;
 	char	  **tracked;
 	char	  **settings;
+	char	  **absent;
+	int			nabsent;
 	int			ntracked;
 	int			nsettings;
 
@@ -104,13 +107,15 @@ read_definition(Scd2Flow *flow)
 	MemoryContextSwitchTo(flow->cxt);	/* SPI left its own */
 	flow->target = field_int("target", InvalidOid);
 	flow->source = field_int("source", InvalidOid);
-	flow->feed = field_int("feed", InvalidOid);
+	flow->shared = strcmp(field("shared"), "t") == 0;
+	flow->once = strcmp(field("once"), "t") == 0;
+	flow->feed = flow->once ? flow->source : field_int("feed", InvalidOid);
 	if (!OidIsValid(flow->target))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("target %s of flow \"%s\" does not exist", field("target_was"), field("name"))));
 	if (!OidIsValid(flow->feed))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("feed of flow \"%s\" does not exist", field("name"))));
+						errmsg("%s of flow \"%s\" does not exist", flow->once ? "source" : "feed", field("name"))));
 	flow->name = field("name");
 	flow->activity = psprintf("applying flow \"%s\"", flow->name);
 	flow->definition = field_int("definition", 0);
@@ -134,7 +139,7 @@ read_definition(Scd2Flow *flow)
 	flow->target_sql = field("target_sql");
 	flow->source_sql = field("source_sql");
 	flow->source_alias = field("source_alias");
-	flow->feed_sql = field("feed_sql");
+	flow->feed_sql = flow->once ? flow->source_sql : field("feed_sql");
 	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
 	flow->all_images = strcmp(field("all_images"), "t") == 0;
 	flow->start_column = field("start_column");
@@ -151,6 +156,11 @@ read_definition(Scd2Flow *flow)
 	for (int i = 0; flow->scd_type == 1 && field("sequence_column") != NULL && i < flow->shape.ncolumns; i++)
 		if (strcmp(flow->columns[i], field("sequence_column")) == 0)
 			flow->sequence_column = i;
+	absent = field_array("absent", &nabsent);
+	flow->absent = palloc0(flow->shape.ncolumns * sizeof(bool));
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		for (int k = 0; k < nabsent; k++)
+			flow->absent[i] |= strcmp(absent[k], flow->columns[i]) == 0;
 	flow->keys = palloc0(flow->nkeys * sizeof(int));
 	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
 	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
@@ -174,7 +184,7 @@ find_leaf(Scd2Flow *flow)
 {
 	Relation	feed = table_open(flow->feed, AccessShareLock);
 
-	if (feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	if (!flow->once && feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 	{
 		PartitionDesc parts = RelationGetPartitionDesc(feed, true);
 
@@ -230,23 +240,27 @@ read_layout(Scd2Flow *flow)
 	{
 		AttrNumber	attnum = get_attnum(flow->feed, flow->columns[i]);
 		Form_pg_attribute att;
+		int32		typmod;
+		Oid			type;
 		char	   *name = psprintf("c%d", i + 1);
 
-		if (attnum <= 0)
+		flow->attnums[i] = target_attnum(flow, desc, flow->columns[i]);
+		if (attnum <= 0 && !flow->absent[i])
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
 							errmsg("column \"%s\" of feed %s does not exist", flow->columns[i], flow->feed_sql)));
-		att = TupleDescAttr(feed_desc, attnum - 1);
-		flow->attnums[i] = target_attnum(flow, desc, flow->columns[i]);
-		if (getBaseType(TupleDescAttr(desc, flow->attnums[i] - 1)->atttypid) != att->atttypid)
+		att = flow->absent[i] ? TupleDescAttr(desc, flow->attnums[i] - 1) : TupleDescAttr(feed_desc, attnum - 1);
+		typmod = att->atttypmod;
+		type = getBaseTypeAndTypmod(att->atttypid, &typmod);
+		if (getBaseType(TupleDescAttr(desc, flow->attnums[i] - 1)->atttypid) != type)
 			ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
 							errmsg("column \"%s\" of target %s is of another type than in feed %s",
 								   flow->columns[i], flow->target_sql, flow->feed_sql)));
 		shape->typlen[i] = att->attlen;
 		shape->typbyval[i] = att->attbyval;
 		shape->typalign[i] = att->attalign;
-		TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], i + 1, name, att->atttypid, att->atttypmod, 0);
+		TupleDescInitEntry(flow->store_desc[SCD2_INSERTS], i + 1, name, type, typmod, 0);
 		TupleDescInitEntryCollation(flow->store_desc[SCD2_INSERTS], i + 1, att->attcollation);
-		TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], i + 3, name, att->atttypid, att->atttypmod, 0);
+		TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], i + 3, name, type, typmod, 0);
 		TupleDescInitEntryCollation(flow->store_desc[SCD2_REWRITES], i + 3, att->attcollation);
 	}
 	if (flow->scd_type == 2)

@@ -73,6 +73,9 @@ typedef struct Scd2Flow
 	char	   *apply_as_truncates;
 	char	   *source_filter;
 	bool		quarantine;		/* of invalid events */
+	bool		shared;			/* other flows write into the target too */
+	bool	   *absent;			/* columns that only others bring */
+	bool		once;			/* reads what is there, and has no feed: what is said of the feed is the source's */
 	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */
 	int			sequence_column;	/* type 1: position in columns of what sequence_by is, -1: an expression */
 	int64		starting_version;	/* -1: the flow's own commit */

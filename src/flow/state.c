@@ -171,20 +171,22 @@ scd2_state_copied(Scd2FlowState *state, int64 rows)
 }
 
 /*
- * The events that were there are in the target: from now on batches are applied. scd2_state_advance() has said how far it is.
+ * The events that were there are in the target: from now on batches are applied, unless that was all ("done"). scd2_state_advance() has said how far it is.
  */
 void
-scd2_state_begun(Scd2FlowState *state)
+scd2_state_begun(Scd2FlowState *state, bool done)
 {
 	static SPIPlanPtr plan = NULL;
-	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID};
+	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID, BOOLOID};
 	Datum		args[] = {
-		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), Int64GetDatum(state->begin_version), TimestampTzGetDatum(state->begin_timestamp)
+		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), Int64GetDatum(state->begin_version), TimestampTzGetDatum(state->begin_timestamp),
+		BoolGetDatum(done)
 	};
 
-	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = 'apply', begin_version = $3, begin_timestamp = $4"
-								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 4, types), args, NULL);
-	state->phase = 'a';
+	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = CASE WHEN $5 THEN 'done' ELSE 'apply' END,"
+								 " finished_at = CASE WHEN $5 THEN clock_timestamp() END, begin_version = $3, begin_timestamp = $4"
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 5, types), args, NULL);
+	state->phase = done ? 'd' : 'a';
 }
 
 /* Errors that may pass by themselves: conflicts, resources, operators. */

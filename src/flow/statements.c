@@ -223,7 +223,12 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, ", false)");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	{
+		if (flow->absent[i])
+			scd2_sql(sql, ", NULL::%s", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
+		else
+			scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+	}
 	if (flow->quarantine)
 		append_rejected(sql, flow, which);
 	if (!from_feed)
@@ -246,13 +251,13 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 
 /* "a OPERATOR(…) b", whatever the search_path. */
 static void
-append_comparison(StringInfo sql, const char *a, Oid operator, const char * b)
+append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
 {
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator));
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator_oid));
 	Form_pg_operator form;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator);
+		elog(ERROR, "cache lookup failed for operator %u", operator_oid);
 	form = (Form_pg_operator) GETSTRUCT(tuple);
 	scd2_sql(sql, "%s OPERATOR(%I.%s) %s", a, get_namespace_name(form->oprnamespace), NameStr(form->oprname), b);
 	ReleaseSysCache(tuple);

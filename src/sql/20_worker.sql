@@ -38,7 +38,7 @@ BEGIN
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
         LEFT JOIN scd2_internal.feed_state fs ON fs.feed_id = f.feed_id
         LEFT JOIN pg_class c ON c.oid = f.target_relid
-        WHERE f.kind = 'auto_cdc' AND f.feed_id IS NOT NULL
+        WHERE f.kind = 'auto_cdc'
           AND (targets IS NULL OR f.target_relid = ANY (targets))
     LOOP
         IF NOT r.mine OR r.paused THEN

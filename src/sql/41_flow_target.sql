@@ -106,10 +106,6 @@ BEGIN
     IF EXISTS (SELECT FROM scd2_internal.feed AS f WHERE f.feed_relid = target) THEN
         RAISE wrong_object_type USING MESSAGE = format('"%s" cannot be a target', target::regclass), DETAIL = 'It is a change data feed.';
     END IF;
-    IF EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target) THEN
-        RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target::regclass),
-            DETAIL = 'Several flows into one target are not supported yet.';
-    END IF;
 
     SELECT t.name, t.type, a.attname, format_type(b.base, b.base_typmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
         INTO bad
@@ -164,9 +160,11 @@ BEGIN
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
              LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
-    EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
-    EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
-    EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    IF to_regtype(type) IS NULL OR NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type) THEN   -- else: of the flow that this one joins
+        EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
+        EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
+        EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
+    END IF;
     RETURN format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(expressions) WITH ORDINALITY AS u (e, n)), type);
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
@@ -182,7 +180,7 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS 'Keeps others than the worker from writing a table';
 
 -- What the rows of a target do not show of the events behind them (src/flow/memory.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
-CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, feed oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
+CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
     schema   name;
@@ -200,12 +198,13 @@ BEGIN
             DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', relation),
             HINT = 'Leave it out: except_column_list => ''{…}''; or track it.';
     END IF;
-    SELECT string_agg(format('%I %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+    SELECT string_agg(format('%I %s%s%s', a.attname, format_type(b.base, b.base_typmod),
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
                              CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)
         INTO body
         FROM unnest(keys || untracked) WITH ORDINALITY AS u (name, n)
-        JOIN pg_attribute AS a ON a.attrelid = feed AND a.attname = u.name       -- base types: a domain may refuse NULL
+        JOIN pg_attribute AS a ON a.attrelid = layout AND a.attname = u.name
+        CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b       -- a domain may refuse NULL
         LEFT JOIN pg_collation AS c ON c.oid = a.attcollation LEFT JOIN pg_namespace AS cn ON cn.oid = c.collnamespace;
     EXECUTE format('CREATE TABLE %I.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer, PRIMARY KEY (%s%s))',
                    schema, relation, body, sequence_type,

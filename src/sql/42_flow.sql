@@ -163,9 +163,48 @@ CREATE FUNCTION scd2_internal.tracked_columns(track_list name[], track_except_li
 $$;
 COMMENT ON FUNCTION scd2_internal.tracked_columns(name[], name[], name[], name[], name[], oid) IS 'Tracked columns of a flow';
 
+-- A flow into a target that has one: what both declare must agree. The new flow takes the target's columns; those that it lacks are NULL in its events.
+CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow, sequence_type text) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    target  regclass := first.target_relid;
+    differs text;
+    own     name[] := asked.columns;
+BEGIN
+    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table', target::text);
+    IF asked.input <> 'events' OR first.input <> 'events' THEN
+        RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
+            DETAIL = 'Several flows into one target are supported for event tables only so far.';
+    END IF;
+    differs := CASE WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
+                    WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
+                    WHEN sequence_type <> first.sequence_type THEN format('Its sequence is of type %s instead of %s.', first.sequence_type, sequence_type)
+                    WHEN NOT own <@ first.columns THEN format('It has no column "%s".', (SELECT c FROM unnest(own) AS c WHERE c <> ALL (first.columns) LIMIT 1))
+                    WHEN asked.scd_type = 2 AND NOT (ARRAY(SELECT c FROM unnest(first.tracked) AS c WHERE c = ANY (own)) <@ asked.tracked AND asked.tracked <@ first.tracked)
+                        THEN format('Its tracked columns are %s.', first.tracked)
+                    WHEN asked.scd_type = 2 AND ROW(asked.start_column, asked.end_column, asked.current_column) IS DISTINCT FROM ROW(first.start_column, first.end_column, first.current_column)
+                        THEN 'The columns of its interval have other names.' END;
+    IF differs IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow does not agree with the others into "%s"', target), DETAIL = differs;
+    END IF;
+    IF first.sequence_column IS NOT NULL AND first.sequence_column IS DISTINCT FROM asked.sequence_column THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" has its target for itself', first.name),
+            DETAIL = format('What it remembers of "%s" is in column "%s".', target, first.sequence_column), HINT = 'Create the first flow with shared => true.';
+    END IF;
+    asked.absent := ARRAY(SELECT c FROM unnest(first.columns) AS c WHERE c <> ALL (own));
+    asked.columns := first.columns;
+    asked.tracked := first.tracked;
+    asked.sequence_column := first.sequence_column;
+    asked.memory_relid := first.memory_relid;
+    asked.memory_name := first.memory_name;
+    UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = first.target_relid;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, text) IS 'Raises what does not agree with the flows that are there; returns the flow as it joins them';
+
 -- Everything about a flow that track() and create_auto_cdc_flow() both do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[], track_list name[], track_except_list name[],
-        open_row_index boolean) RETURNS integer
+        open_row_index boolean, shared boolean) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -176,16 +215,20 @@ DECLARE
     allowed name[];
     events  record;
     struct  record;
+    place   record;
+    first   scd2_internal.flow;     -- into the same target
+    made    boolean;                -- the target was created here
     given   text;
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-    source := feed.source_relid;
+    source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
     reads := source;
     SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
 
-    allowed := scd2_internal.feed_columns(asked.feed_id);
+    allowed := CASE WHEN asked.feed_id IS NOT NULL THEN scd2_internal.feed_columns(asked.feed_id)
+                    ELSE (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped) END;
     IF coalesce(cardinality(asked.keys), 0) = 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow over "%s" has no keys', source::regclass), HINT = 'Name the columns that identify a row: keys => ''{…}''.';
     END IF;
@@ -212,7 +255,7 @@ BEGIN
             asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
             asked.apply_as_truncates := '_change_type = ''truncate''';
         END IF;
-        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c LIMIT 1);
+        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c AND NOT shared LIMIT 1);
     ELSE
         SELECT 'timestamp with time zone' AS sequence_type, 0::oid AS sequence_collation, '{}'::name[] AS control_columns INTO events;
         PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
@@ -235,30 +278,41 @@ BEGIN
         PERFORM scd2_internal.check_starting_version(asked.feed_id, source, asked.starting_version);
     END IF;
 
-    IF asked.target_relid IS NULL THEN
+    made := asked.target_relid IS NULL;
+    IF made THEN
         asked.target_relid := scd2_internal.create_target(caller, asked.target_schema, asked.target_name, source, asked.columns, asked.keys, asked.scd_type,
             asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column, open_row_index);
     ELSE
         PERFORM scd2_internal.check_no_cycle(source, asked.target_relid);
+        SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.target_relid = asked.target_relid ORDER BY f.flow_id LIMIT 1;
+    END IF;
+    IF first.flow_id IS NOT NULL THEN
+        asked := scd2_internal.join_target(caller, asked, first, asked.sequence_type);
+    ELSIF made THEN
+        NULL;
+    ELSE
         PERFORM scd2_internal.check_target_fits(caller, asked.target_relid, source, asked.columns, asked.keys, asked.scd_type,
             asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column);
     END IF;
-    PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
-    IF asked.input <> 'net' THEN
-        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, feed.feed_relid, asked.keys,
+    IF first.flow_id IS NULL THEN
+        PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
+    END IF;
+    IF asked.input <> 'net' AND first.flow_id IS NULL THEN
+        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, coalesce(feed.feed_relid, source), asked.keys,
             CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys || asked.tracked) ORDER BY n) ELSE '{}' END,
             asked.scd_type, asked.sequence_type, events.sequence_collation);
         asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
     END IF;
 
+    SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, input, sequence_by, sequence_type, sequence_column, delete_sequence_by, apply_as_deletes, apply_as_truncates,
-            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, refresh_interval, options, settings)
+            keys, columns, tracked, start_column, end_column, current_column, input, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, apply_as_deletes, apply_as_truncates,
+            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
-            feed.source_schema, feed.source_name, source, asked.feed_id, asked.scd_type,
+            place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
-            asked.input, asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
-            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, asked.refresh_interval,
+            asked.input, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
@@ -266,7 +320,7 @@ BEGIN
     INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
     RETURN asked.flow_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean) IS
+COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean, boolean) IS
     'Checks, creates the target, registers the flow and its control record; returns the flow_id';
 
 CREATE FUNCTION scd2_internal.refuse_with_type_1(argument text, given boolean) RETURNS void
@@ -364,7 +418,7 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS 'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
 
 -- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
-CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
+CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, once boolean, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -380,6 +434,13 @@ BEGIN
             MESSAGE = format('%s is for flows over a feed', CASE WHEN starting_version IS NOT NULL THEN 'starting_version' WHEN initial_start IS NOT NULL THEN 'initial_start' ELSE 'delete_sequence_by' END),
             DETAIL = format('"%s" is a table whose rows are events.', source);
     END IF;
+    IF once THEN                -- any relation will do; capture only says when the flow begins
+        IF (SELECT c.relkind FROM pg_class AS c WHERE c.oid = source) NOT IN ('r', 'p', 'v', 'm', 'f') THEN
+            RAISE wrong_object_type USING MESSAGE = format('"%s" has no rows to read', source);
+        END IF;
+        PERFORM scd2_internal.require_capture();
+        RETURN NULL;
+    END IF;
     SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
     IF feed_id IS NULL THEN
         PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
@@ -387,7 +448,7 @@ BEGIN
     END IF;
     RETURN feed_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off';
+COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, boolean, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off; NULL for a flow that runs once';
 
 CREATE FUNCTION scd2_internal.create_auto_cdc_flow(caller oid, target text, source regclass, keys name[], sequence_by text, apply_as_deletes text, apply_as_truncates text,
         column_list name[], except_column_list name[], stored_as_scd_type integer, track_history_column_list name[], track_history_except_column_list name[],
@@ -407,9 +468,8 @@ BEGIN
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates', ignore_null_updates);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_column_list', ignore_null_updates_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_except_column_list', ignore_null_updates_except_column_list IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('once', once);
+    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
     PERFORM scd2_internal.refuse_unsupported('end_sequence_by', end_sequence_by IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('shared', shared);
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
     asked.keys := keys;
@@ -426,15 +486,18 @@ BEGIN
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
     asked.name := name;
-    SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled;
+    asked.source_relid := source;
+    asked.once := coalesce(once, false);
+    SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled AND NOT asked.once;
     IF FOUND THEN
         asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
         asked.delete_sequence_by := delete_sequence_by;
         PERFORM scd2_internal.refuse_over_a_feed(asked);
+        PERFORM scd2_internal.refuse_unsupported('shared over a feed', shared);
     ELSE
         asked.input := 'events';
-        asked.feed_id := scd2_internal.event_feed(caller, source, sequence_by, starting_version, initial_start, delete_sequence_by);
-        IF apply_as_deletes IS NULL THEN
+        asked.feed_id := scd2_internal.event_feed(caller, source, asked.once, sequence_by, starting_version, initial_start, delete_sequence_by);
+        IF apply_as_deletes IS NULL AND NOT asked.once THEN
             RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
         END IF;
     END IF;
@@ -442,7 +505,7 @@ BEGIN
     asked.target_schema := place.schema;
     asked.target_name := place.relation;
     asked.target_relid := place.relid;
-    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index);
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, shared);
     RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 
@@ -524,7 +587,7 @@ BEGIN
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
     asked.name := name;
-    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index);
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, false);
     RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 
@@ -626,7 +689,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
     END IF;
     PERFORM scd2_internal.refuse_unsupported('key_filter', key_filter IS NOT NULL);
-    SELECT f.* INTO refreshed FROM scd2_internal.flow AS f WHERE f.target_relid = target;
+    SELECT f.* INTO refreshed FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id LIMIT 1;
     IF NOT FOUND THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target);
     END IF;
@@ -639,8 +702,10 @@ BEGIN
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
     SELECT f.feed_relid, s.earliest_version INTO feed
         FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
-    IF refreshed.input = 'events' THEN     -- begins anew with the events that are there
-        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL WHERE s.flow_id = refreshed.flow_id;
+    IF refreshed.input = 'events' THEN     -- begins anew with the events that are there, of all flows into the target
+        PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL
+            WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
     END IF;

@@ -39,6 +39,7 @@ typedef struct KnownFlow
 {
 	Scd2FlowState state;		/* as of the last look */
 	int			feed_id;
+	Oid			target;			/* if other flows may write into it too; else invalid */
 	int64		refresh_interval;	/* µs */
 	TimestampTz not_before;		/* another worker has it */
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
@@ -148,9 +149,10 @@ tell_at_home(void)
 
 #define LIST_FLOWS \
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
-	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END" \
+	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
+	"       CASE WHEN f.memory_relid IS NOT NULL THEN f.target_relid END" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
-	" WHERE f.feed_id IS NOT NULL ORDER BY f.flow_id"
+	" WHERE f.feed_id IS NOT NULL OR f.once ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
 static void
@@ -179,6 +181,8 @@ reload(void)
 		known->refresh_interval = DatumGetInt64(SPI_getbinval(table->vals[i], table->tupdesc, 3, &isnull));
 		due = SPI_getbinval(table->vals[i], table->tupdesc, 4, &isnull);
 		known->refresh_at = isnull ? 0 : DatumGetTimestampTz(due);
+		due = SPI_getbinval(table->vals[i], table->tupdesc, 5, &isnull);
+		known->target = isnull ? InvalidOid : DatumGetObjectId(due);
 		known->listed = scd2_state_read(&known->state);
 	}
 	forget_unlisted();
@@ -318,6 +322,12 @@ try_flow(KnownFlow *known)
 	}
 	scd2_flow_locktag(&tag, known->state.flow_id);
 	taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	if (taken && OidIsValid(known->target))
+	{
+		/* Nor has one another flow into its target. */
+		scd2_target_locktag(&tag, known->target);
+		taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+	}
 	copied = false;
 	if (taken)
 		do_work(known);

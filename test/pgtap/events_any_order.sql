@@ -70,7 +70,7 @@ SELECT make_events(name, :keys, :batches, truncates) FROM cases \g /dev/null
 SELECT insert_batch(name, 0) FROM cases \gexec
 \o /dev/null
 SELECT create_flow(name, sequence_by, '_h', 'stored_as_scd_type => 2, column_list => ''{k,p,t,u}'', track_history_column_list => ''{t}'''),
-       create_flow(name, sequence_by, '_a', 'stored_as_scd_type => 2, except_column_list => ''{op,cut}'''),
+       create_flow(name, sequence_by, '_a', 'stored_as_scd_type => 2, except_column_list => ''{op,cut}'', open_row_index => true'),
        create_flow(name, sequence_by, '_c', 'column_list => ''{k,p,t,u}'''),
        create_flow(name, sequence_by, '_s', 'except_column_list => ''{op,cut}''') FROM cases \gexec
 SELECT scd2.sync('10min');
