@@ -29,21 +29,25 @@ DECLARE
     pending text;
 BEGIN
     FOR r IN
-        SELECT f.name, f.paused, s.phase, s.last_error, fs.state AS feed_state, fs.error AS feed_error,
-               format('%I.%I', f.source_schema, f.source_name) AS source,
-               c.oid IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') AS mine,
+        SELECT f.name, s.phase, s.last_error, fs.state AS feed_state, fs.error AS feed_error,
+               coalesce(scd2_internal.label(sc.oid), f.source_schema || '.' || f.source_name) AS source,
+               CASE WHEN f.paused THEN 'it is paused'
+                    WHEN NOT pg_has_role(caller, scd2_internal.flow_owner(f), 'USAGE') THEN 'it belongs to another role'
+                    WHEN c.oid IS NULL THEN 'its target was dropped'
+                    WHEN sc.oid IS NULL AND fs.state = 'failed' THEN 'its source was dropped' END AS not_waiting,
                s.flow_id IS NULL OR s.phase = 'copy'
                    OR s.phase = 'apply' AND s.watermark_version < least(sync_pending.version, coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
         LEFT JOIN scd2_internal.feed_state fs ON fs.feed_id = f.feed_id
         LEFT JOIN pg_class c ON c.oid = f.target_relid
+        LEFT JOIN pg_class sc ON sc.oid = f.source_relid
         WHERE f.kind = 'auto_cdc'
           AND (targets IS NULL OR f.target_relid = ANY (targets))
     LOOP
-        IF NOT r.mine OR r.paused THEN
+        IF r.not_waiting IS NOT NULL THEN
             IF tell THEN
-                RAISE NOTICE 'not waiting for flow "%": %', r.name, CASE WHEN r.paused THEN 'it is paused' ELSE 'it belongs to another role' END;
+                RAISE NOTICE 'not waiting for flow "%": %', r.name, r.not_waiting;
             END IF;
             CONTINUE;
         END IF;
@@ -52,7 +56,7 @@ BEGIN
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('SELECT scd2.resume_flow(%L);', r.name);
         END IF;
         IF r.feed_state = 'failed' THEN
-            RAISE EXCEPTION 'the feed of % has failed: %', r.source, r.feed_error
+            RAISE EXCEPTION 'the feed of "%" has failed: %', r.source, r.feed_error
                 USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SELECT * FROM scd2.diagnose();';
         END IF;
         IF r.behind THEN

@@ -171,7 +171,7 @@ BEGIN
     END IF;
     SELECT r.feed INTO feed FROM scd2._feed_range(relation, NULL, NULL, NULL, NULL, true) r;
     IF feed <> relation THEN
-        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('%s is not the change data feed but its source', relation),
+        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('"%s" is not the change data feed but its source', relation),
             HINT = format('SELECT * FROM scd2.table_changes(NULL::%s);', feed);
     END IF;
     RETURN relation;

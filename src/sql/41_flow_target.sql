@@ -143,7 +143,7 @@ BEGIN
     END IF;
     IF scd2_internal.has_rows(target) THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" holds rows that no flow put there', target::regclass),
-            HINT = format('TRUNCATE %s; or name another target; or seed it by a flow with once => true.', target::regclass);
+            HINT = format('TRUNCATE %s; -- or name another target', target::regclass);
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises what keeps an existing table from being the target';
@@ -252,20 +252,20 @@ COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, text, name, name) I
 CREATE FUNCTION scd2_internal.undress_target(target oid, sequence_type text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    schema   name;
-    relation name;
-    as_of    text;
+    as_of regprocedure;
 BEGIN
-    SELECT n.nspname, c.relname INTO schema, relation FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
-    IF FOUND THEN
+    IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = target) THEN
         PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['ACCESS EXCLUSIVE']);
         IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
             EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
         END IF;
-        as_of := format('%I.%I(%s)', schema, scd2_internal.object_name(relation, 'as_of'), sequence_type);
-        IF to_regprocedure(as_of) IS NOT NULL THEN
+        -- By what it returns: the target may have been renamed since.
+        FOR as_of IN
+            SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.reltype = p.prorettype
+            WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.proargtypes::text = sequence_type::regtype::oid::text
+        LOOP
             EXECUTE format('DROP FUNCTION %s', as_of);
-        END IF;
+        END LOOP;
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.undress_target(oid, text) IS 'Makes a target an ordinary table again';

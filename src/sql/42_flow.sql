@@ -345,22 +345,26 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_flow_column(text, name, name[], name[]) IS 'Raises if a column of the flow has no name or that of another column';
 
+-- Where the target was dropped, whoever owns the source, or what is left of its feed, may clear up.
+CREATE FUNCTION scd2_internal.flow_owner(flow scd2_internal.flow) RETURNS oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce((SELECT c.relowner FROM pg_class c WHERE c.oid = flow.target_relid),
+                    (SELECT c.relowner FROM pg_class c WHERE c.oid = flow.source_relid),
+                    (SELECT c.relowner FROM scd2_internal.feed f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.feed_id = flow.feed_id))
+$$;
+COMMENT ON FUNCTION scd2_internal.flow_owner(scd2_internal.flow) IS 'Whose flow it is: the owner of the target; NULL if target, source and feed are gone';
+
 -- A flow and the rights of who names it.
 CREATE FUNCTION scd2_internal.own_flow(caller oid, flow_name name) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     named scd2_internal.flow;
-    owner oid;
 BEGIN
     SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RAISE undefined_object USING MESSAGE = format('flow "%s" does not exist', flow_name), HINT = 'SELECT flow FROM scd2.flows;';
     END IF;
-    SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = named.target_relid;
-    IF owner IS NULL THEN       -- the target was dropped: whoever owns the source may clear up
-        SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = named.source_relid;
-    END IF;
-    PERFORM scd2_internal.check_member(caller, coalesce(owner, 10), 'the target of flow', flow_name);
+    PERFORM scd2_internal.check_member(caller, coalesce(scd2_internal.flow_owner(named), 10), 'the target of flow', flow_name);
     RETURN named;
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_flow(oid, name) IS 'The flow, locked; 42704 if there is none, 42501 unless the caller owns its target';

@@ -44,7 +44,8 @@ CREATE FUNCTION scd2_internal.preflight(caller oid) RETURNS TABLE (setting text,
                current_setting('max_replication_slots')::integer AS max_slots,
                current_setting('max_worker_processes')::integer AS max_workers,
                coalesce(current_setting('pg_scd2.max_apply_workers', true), '2')::integer + 2 AS workers,
-               coalesce((SELECT s.pid IS NOT NULL AND cardinality(s.apply_pids) > 0 FROM scd2_internal.capture_status() s), false) AS works),
+               coalesce((SELECT s.pid IS NOT NULL AND cardinality(s.apply_pids) > 0 FROM scd2_internal.capture_status() s), false) AS works,
+               coalesce((SELECT s.pid IS NULL AND s.error LIKE 'no free background worker%' FROM scd2_internal.capture_status() s), false) AS starved),
     checks (rank, setting, current, required, ok, fix) AS (
         SELECT 1, 'shared_preload_libraries', current_setting('shared_preload_libraries'), 'pg_scd2 among them', scd2_internal.setting_lists_us('shared_preload_libraries'),
                format('ALTER SYSTEM SET shared_preload_libraries = %s; -- then restart the server', scd2_internal.setting_with_us('shared_preload_libraries'))
@@ -60,7 +61,7 @@ CREATE FUNCTION scd2_internal.preflight(caller oid) RETURNS TABLE (setting text,
                format('ALTER SYSTEM SET max_replication_slots = %s; -- then restart the server', slots + 4)
         FROM own
         UNION ALL
-        SELECT 5, 'max_worker_processes', max_workers::text, format('at least %s, and those of others', workers), works OR max_workers >= workers,
+        SELECT 5, 'max_worker_processes', max_workers::text, format('at least %s, and those of others', workers), works OR max_workers >= workers AND NOT starved,
                format('ALTER SYSTEM SET max_worker_processes = %s; -- then restart the server', greatest(16, max_workers + workers))
         FROM own
         UNION ALL
@@ -98,6 +99,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
              AND current_setting('pg_scd2.enabled', true) = 'on'
     UNION ALL
     SELECT 'the capture worker fails', CASE WHEN see_errors THEN s.error END, 'SELECT scd2.start(); -- tries again at once, when the cause is removed' FROM s WHERE s.state = 'failed' AND NOT s.stopped
+             AND s.error NOT LIKE 'no free background worker%' -- preflight() has it
              AND NOT EXISTS (SELECT FROM lost)
     UNION ALL
     SELECT 'capture waits for transactions to end before it can begin', format('Process %s (%s) has had a transaction open for %s.', w.pid, w.state, w.age), format('SELECT pg_terminate_backend(%s);', w.pid)
@@ -148,8 +150,13 @@ CREATE FUNCTION scd2_internal.feed_problems() RETURNS TABLE (owner oid, source t
     SELECT f.owner, f.name, 'its change data feed has a gap', NULL, format('Changes of versions %s were not recorded.', f.gap), f.repair
     FROM f WHERE f.gap IS NOT NULL AND f.captured <> 'failed' AND f.there IS NOT NULL
     UNION ALL
-    SELECT f.owner, f.name, 'it was dropped, its change data feed is still there', NULL, NULL, format('SELECT scd2.disable_change_feed(%L);', c.oid::regclass)
+    SELECT f.owner, f.name, 'it was dropped, its change data feed is still there', NULL, NULL,
+           concat_ws(' ', (SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id) FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id),
+                     format('SELECT scd2.disable_change_feed(%L);', c.oid::regclass))
     FROM f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.there IS NULL
+    UNION ALL
+    SELECT f.owner, f.name, format('its change data feed "%s.%s" was dropped', f.feed_schema, f.feed_name), NULL, NULL, (SELECT scd2_internal.repair_statement(d) FROM scd2_internal.feed d WHERE d.feed_id = f.feed_id)
+    FROM f WHERE f.feed_there IS NULL AND f.there IS NOT NULL AND f.captured <> 'failed'
     UNION ALL
     SELECT f.owner, f.name, 'it is unlogged, so its changes are not captured', NULL, NULL, format('ALTER TABLE %s SET LOGGED;', f.name) FROM f WHERE f.relpersistence = 'u'
     UNION ALL
@@ -170,16 +177,22 @@ COMMENT ON FUNCTION scd2_internal.feed_problems() IS 'Part of diagnose: what is 
 CREATE FUNCTION scd2_internal.flow_problems() RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relowner, s.*
+        SELECT w.name, w.paused, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relname, scd2_internal.flow_owner(w) AS relowner,
+               (SELECT string_agg(u, ', ') FROM unnest(w.columns) u, pg_class sc
+                WHERE sc.oid = w.source_relid AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u AND a.attnum > 0 AND NOT a.attisdropped)) AS lacking, s.*
         FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id) LEFT JOIN pg_class c ON c.oid = w.target_relid)
     SELECT w.relowner, w.name, 'it has failed', w.last_error, format('It stopped after version %s.', w.watermark_version), format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
     UNION ALL
-    SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error, format('%s times in a row; next at %s.', w.failures, w.retry_at), format('SELECT scd2.resume_flow(%L);', w.name)
+    SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error, format('Failures in a row: %s; next try at %s.', w.failures, w.retry_at), format('SELECT scd2.resume_flow(%L);', w.name)
     FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'it is paused', NULL, 'Its feed keeps what it has not applied.', format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.paused AND w.phase IS DISTINCT FROM 'failed' AND w.there IS NOT NULL
     UNION ALL
-    SELECT NULL, w.name, format('its target "%s.%s" was dropped', w.target_schema, w.target_name), NULL, NULL, format('SELECT scd2.drop_flow(%L);', w.name) FROM w WHERE w.there IS NULL
+    SELECT w.relowner, w.name, 'its source lacks columns that it keeps', NULL, format('Dropped or renamed, and NULL in the target since: %s.', w.lacking),
+           format('SELECT scd2.drop_flow(%L); ALTER TABLE %s RENAME TO %I; -- then track the table anew', w.name, w.there::regclass, scd2_internal.generated_name(w.relname, 'old'))
+    FROM w WHERE w.lacking IS NOT NULL AND w.there IS NOT NULL
+    UNION ALL
+    SELECT w.relowner, w.name, format('its target "%s.%s" was dropped', w.target_schema, w.target_name), NULL, NULL, format('SELECT scd2.drop_flow(%L);', w.name) FROM w WHERE w.there IS NULL
 $$;
 COMMENT ON FUNCTION scd2_internal.flow_problems() IS 'Part of diagnose: what is wrong with flows.';
 
@@ -196,7 +209,7 @@ BEGIN
     RETURN QUERY SELECT 'capture', c.problem, c.detail, c.fix FROM scd2_internal.capture_problems(super) c;
     RETURN QUERY SELECT format('table %s', p.source), p.problem, coalesce(p.detail, CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN p.error END), p.fix
         FROM scd2_internal.feed_problems() p WHERE monitor OR pg_has_role(caller, p.owner, 'USAGE');
-    RETURN QUERY SELECT format('flow %I', p.flow), p.problem, concat_ws(' ', CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN p.error || '.' END, p.detail), p.fix
+    RETURN QUERY SELECT format('flow %I', p.flow), p.problem, concat_ws(' ', CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN rtrim(p.error, '.') || '.' END, p.detail), p.fix
         FROM scd2_internal.flow_problems() p WHERE monitor OR pg_has_role(caller, p.owner, 'USAGE');
 END $$;
 COMMENT ON FUNCTION scd2.diagnose() IS

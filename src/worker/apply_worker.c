@@ -38,6 +38,7 @@
 typedef struct KnownFlow
 {
 	Scd2FlowState state;		/* as of the last look */
+	Scd2FlowState taken;		/* as it was before what was tried last */
 	int			feed_id;
 	Oid			target;			/* if other flows may write into it too; else invalid */
 	int64		refresh_interval;	/* µs */
@@ -281,6 +282,7 @@ do_work(KnownFlow *known)
 		state->phase = 'd';		/* dropped: the next list is without it */
 		return;
 	}
+	known->taken = *state;
 	if (state->paused || state->retry_at > GetCurrentTimestamp())
 		return;
 	if (state->phase == 'c')
@@ -306,13 +308,28 @@ gets_on(KnownFlow *known)
 		scd2_state_read(&known->state) && known->state.watermark_version > before;
 }
 
+/* Takes the flow until the transaction ends, if no other worker has it, nor another flow into its target. */
+static bool
+take(const KnownFlow *known)
+{
+	LOCKTAG		tag;
+
+	scd2_flow_locktag(&tag, known->state.flow_id);
+	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	if (!OidIsValid(known->target))
+		return true;
+	scd2_target_locktag(&tag, known->target);
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
 /* A transaction for the flow, if no other worker has it. False if another has. */
 static bool
 try_flow(KnownFlow *known)
 {
-	LOCKTAG		tag;
 	bool		taken;
 
+	known->taken = known->state;
 	begin_work(known->flow != NULL ? known->flow->activity : "taking a flow");
 	if (gets_on(known))
 	{
@@ -320,14 +337,7 @@ try_flow(KnownFlow *known)
 		known->lagging_since = 0;
 		return true;
 	}
-	scd2_flow_locktag(&tag, known->state.flow_id);
-	taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
-	if (taken && OidIsValid(known->target))
-	{
-		/* Nor has one another flow into its target. */
-		scd2_target_locktag(&tag, known->target);
-		taken = LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
-	}
+	taken = take(known);
 	copied = false;
 	if (taken)
 		do_work(known);
@@ -339,8 +349,19 @@ try_flow(KnownFlow *known)
 		scd2_wake_apply();
 	}
 	known->lagging_since = 0;
-	scd2_progress();
+	if (taken)
+		scd2_progress();
 	return taken;
+}
+
+/*
+ * The lock went with the transaction that failed. Another worker may have the flow by now, and relies on its state's place; or it has applied the batch. Then there is nothing to record.
+ */
+static bool
+still_ours(KnownFlow *known)
+{
+	return take(known) && scd2_state_read(&known->state) &&
+		known->state.phase == known->taken.phase && known->state.watermark_version == known->taken.watermark_version;
 }
 
 static void
@@ -349,7 +370,8 @@ record_failure(KnownFlow *known, const ErrorData *error)
 	PG_TRY();
 	{
 		begin_work("recording a failure");
-		scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1);
+		if (still_ours(known))
+			scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1);
 		end_work();
 	}
 	PG_CATCH();

@@ -68,13 +68,13 @@ scd2_require_settings(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("pg_scd2 is not in shared_preload_libraries"),
-				 errhint("ALTER SYSTEM SET shared_preload_libraries = %s; then restart the server.",
+				 errhint("ALTER SYSTEM SET shared_preload_libraries = %s; -- then restart the server",
 						 scd2_setting_with_us("shared_preload_libraries"))));
 	if (wal_level < WAL_LEVEL_LOGICAL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("wal_level is lower than \"logical\""),
-				 errhint("ALTER SYSTEM SET wal_level = 'logical'; then restart the server.")));
+				 errhint("ALTER SYSTEM SET wal_level = 'logical'; -- then restart the server")));
 	if (!plugin_listed())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -179,6 +179,7 @@ not_ready(void)
 			 errmsg("capture of database \"%s\" has not begun yet", get_database_name(MyDatabaseId)),
 			 who ? errdetail("Its replication slot waits for a transaction to end: %s.", who) :
 			 error[0] ? errdetail("The capture worker failed: %s.", error) : 0,
+			 state == SCD2_CAPTURE_FAILED ? errhint("SELECT * FROM scd2.diagnose();") :
 			 errhint("Commit CREATE EXTENSION first, then try again.")));
 }
 

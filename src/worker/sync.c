@@ -31,7 +31,7 @@
 #include "worker/sync.h"
 #include "worker/worker.h"
 
-#define LOOK_AGAIN		100		/* ms, without a sign of progress */
+#define LOOK_AGAIN		100		/* ms; signs of progress may be those of flows that we do not wait for */
 
 PG_FUNCTION_INFO_V1(scd2_sync);
 
@@ -42,6 +42,7 @@ typedef struct Sync
 	Datum		targets;		/* regclass[] */
 	bool		all;			/* no targets given */
 	bool		noticed;		/* what is not waited for was told */
+	TimestampTz looked_at;		/* for what is in our way */
 } Sync;
 
 /*
@@ -168,9 +169,13 @@ wait_for_progress(Sync *sync, Scd2Database *db)
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("scd2.sync() reached its timeout"),
 				 errhint("SELECT * FROM scd2.diagnose();")));
-	if (ConditionVariableTimedSleep(&db->progress, LOOK_AGAIN, PG_WAIT_EXTENSION))
+	if (sync->looked_at == 0)
+		sync->looked_at = now;
+	(void) ConditionVariableTimedSleep(&db->progress, LOOK_AGAIN, PG_WAIT_EXTENSION);
+	if (TimestampDifferenceExceeds(sync->looked_at, GetCurrentTimestamp(), LOOK_AGAIN))
 	{
 		ConditionVariableCancelSleep();
+		sync->looked_at = GetCurrentTimestamp();
 		check_own_locks();
 		scd2_wake_capture(InvalidXLogRecPtr);
 		pg_atomic_fetch_add_u32(&db->run_now, 1);

@@ -71,6 +71,18 @@ configure('max_worker_processes = 1');
 my ($result, $stdout, $stderr) = $node->psql('postgres', "SELECT scd2.sync('5 s')");
 isnt($result, 0, 'no free worker: sync() fails');
 preflight_tells('max_worker_processes', 'no free worker');
+
+# Enough for one database, and it has them. (The server's own launcher of subscriptions, ours, and two for the database that comes first.)
+configure('max_worker_processes = 4');
+wait_until($node, 'postgres', "SELECT state = 'running' AND cardinality(apply_pids) = 1 FROM scd2_internal.capture_status()", 'one database has the workers');
+$node->safe_psql('postgres', 'CREATE DATABASE second');
+$node->safe_psql('second', 'CREATE EXTENSION pg_scd2; CREATE TABLE t (id int PRIMARY KEY)');
+wait_until($node, 'second', "SELECT state = 'failed' FROM scd2_internal.capture_status()", 'none is left for the second');
+($result, $stdout, $stderr) = $node->psql('second', "SELECT scd2.enable_change_feed('t')");
+like($stderr, qr/max_worker_processes.*HINT:  SELECT \* FROM scd2.diagnose/s, 'no worker left: named, with a hint');
+is($node->safe_psql('second', "SELECT count(*) FROM scd2.diagnose() WHERE fix LIKE 'ALTER SYSTEM SET max_worker_processes = 16; --%' OR subject = 'capture'"), '1',
+    'no worker left: diagnose() has the fix, once');
+$node->safe_psql('postgres', 'DROP DATABASE second WITH (FORCE)');
 configure('max_worker_processes = 16');
 
 SKIP:
