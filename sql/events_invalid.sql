@@ -26,6 +26,16 @@ DO $$ BEGIN
 END $$;
 SELECT flow, state, events, applied, rejected, regexp_replace(last_error, 'version \d+', 'version N', 'g') AS last_error FROM scd2.flows WHERE target::text IN ('strict', 'kind', 'kind1') ORDER BY flow;
 TABLE strict ORDER BY k, __start_at;
+-- told to go on without them
+SELECT scd2.alter_flow('strict', on_invalid_event => 'quarantine', source_filter => 'op <> ''skip''');
+SELECT scd2.resume_flow('strict');
+SELECT scd2.sync(targets => '{strict}') >= 0;
+TABLE strict ORDER BY k, __start_at;
+SELECT state, events, applied, rejected FROM scd2.flows WHERE flow = 'strict';
+SELECT scd2.alter_flow('strict', sequence_by => 'k');
+SELECT scd2.alter_flow('strict', on_invalid_event => 'hope');
+SELECT scd2.alter_flow('strict', apply_as_deletes => 'nope');
+SELECT scd2.alter_flow('nobody');
 SELECT scd2.drop_flow('strict', drop_target => true);
 -- what is not an insert is no event
 UPDATE ev SET v = 'changed' WHERE k = 1;

@@ -428,7 +428,7 @@ raise_invalid(ArrivalReceiver *r)
 					invalid->from_source ?
 					errdetail("One of the rows that were there, of key (%s): %s.", invalid->key, invalid->reason) :
 					errdetail("The first is change %d of version " INT64_FORMAT ", of key (%s): %s.", invalid->ordinal, invalid->version, invalid->key, invalid->reason),
-					errhint("Create the flow with on_invalid_event => 'quarantine' to go on without such events.")));
+					errhint("SELECT scd2.alter_flow(%s, on_invalid_event => 'quarantine'); then resume_flow() goes on without such events.", quote_literal_cstr(r->flow->name))));
 }
 
 /* ---- reading ---- */
@@ -441,6 +441,7 @@ note_version(ArrivalReceiver *r, TupleTableSlot *slot)
 	if (slot->tts_isnull[SCD2_ARRIVAL_VERSION])
 		return;
 	version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
+	r->flow->at_version = version;
 	if (version <= r->work->last_version)
 		return;
 	r->work->last_version = version;
@@ -614,6 +615,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 	if (result < 0)
 		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
 	AtEOXact_GUC(true, nest);
+	flow->at_version = -1;
 	raise_invalid(&r);
 	flow->sequence_compare = r.timeline.compare;	/* with what it keeps from call to call */
 	work->duplicates += r.timeline.counts.duplicates;

@@ -87,18 +87,53 @@ static const char definition_query[] =
 	" LEFT JOIN pg_catalog.pg_class AS c ON c.oid = e.feed_relid LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace"
 	" WHERE f.flow_id = $1";
 
+/* Columns: which there are, and what they are to the flow. */
+static void
+read_columns(Scd2Flow *flow)
+{
+	char	  **keys;
+	char	  **tracked;
+	char	  **absent;
+	int			ntracked;
+	int			nabsent;
+	char	   *sequence_column = flow->scd_type == 1 ? field("sequence_column") : NULL;
+
+	flow->columns = field_array("columns", &flow->shape.ncolumns);
+	keys = field_array("keys", &flow->nkeys);
+	tracked = field_array("tracked", &ntracked);
+	flow->sequence_column = -1;
+	for (int i = 0; sequence_column != NULL && i < flow->shape.ncolumns; i++)
+		if (strcmp(flow->columns[i], sequence_column) == 0)
+			flow->sequence_column = i;
+	absent = field_array("absent", &nabsent);
+	flow->absent = palloc0(flow->shape.ncolumns * sizeof(bool));
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		for (int k = 0; k < nabsent; k++)
+			flow->absent[i] |= strcmp(absent[k], flow->columns[i]) == 0;
+	flow->keys = palloc0(flow->nkeys * sizeof(int));
+	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
+	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+	{
+		for (int k = 0; k < flow->nkeys; k++)
+			if (strcmp(keys[k], flow->columns[i]) == 0)
+			{
+				flow->keys[k] = i;
+				flow->shape.is_key[i] = true;
+			}
+		for (int k = 0; k < ntracked; k++)
+			if (strcmp(tracked[k], flow->columns[i]) == 0)
+				flow->shape.tracked[i] = true;
+	}
+}
+
 /* Reads the definition into a new flow. */
 static void
 read_definition(Scd2Flow *flow)
 {
 	Oid			argtypes[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(flow->flow_id)};
-	char	  **keys;
-	char	  **tracked;
 	char	  **settings;
-	char	  **absent;
-	int			nabsent;
-	int			ntracked;
 	int			nsettings;
 
 	if (SPI_execute_with_args(definition_query, 1, argtypes, args, NULL, true, 1) != SPI_OK_SELECT ||
@@ -145,37 +180,10 @@ read_definition(Scd2Flow *flow)
 	flow->start_column = field("start_column");
 	flow->end_column = field("end_column");
 	flow->current_column = field("current_column");
-	flow->columns = field_array("columns", &flow->shape.ncolumns);
-	keys = field_array("keys", &flow->nkeys);
-	tracked = field_array("tracked", &ntracked);
+	read_columns(flow);
 	settings = field_array("settings", &nsettings);
 	for (int i = 0; i < nsettings; i++)
 		flow->settings = lappend(flow->settings, settings[i]);
-
-	flow->sequence_column = -1;
-	for (int i = 0; flow->scd_type == 1 && field("sequence_column") != NULL && i < flow->shape.ncolumns; i++)
-		if (strcmp(flow->columns[i], field("sequence_column")) == 0)
-			flow->sequence_column = i;
-	absent = field_array("absent", &nabsent);
-	flow->absent = palloc0(flow->shape.ncolumns * sizeof(bool));
-	for (int i = 0; i < flow->shape.ncolumns; i++)
-		for (int k = 0; k < nabsent; k++)
-			flow->absent[i] |= strcmp(absent[k], flow->columns[i]) == 0;
-	flow->keys = palloc0(flow->nkeys * sizeof(int));
-	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
-	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
-	for (int i = 0; i < flow->shape.ncolumns; i++)
-	{
-		for (int k = 0; k < flow->nkeys; k++)
-			if (strcmp(keys[k], flow->columns[i]) == 0)
-			{
-				flow->keys[k] = i;
-				flow->shape.is_key[i] = true;
-			}
-		for (int k = 0; k < ntracked; k++)
-			if (strcmp(tracked[k], flow->columns[i]) == 0)
-				flow->shape.tracked[i] = true;
-	}
 }
 
 /* The partition that new versions go into: the one without upper bound, last in bound order. */

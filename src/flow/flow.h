@@ -119,7 +119,7 @@ typedef struct Scd2Flow
 	FmgrInfo	sequence_less;
 	FmgrInfo	sequence_not_less;
 
-	/* What rows do not show of events (memory.c). */
+	/* What rows do not show of events (recall.c). */
 	Oid			memory;			/* invalid: nothing is remembered */
 	Oid			memory_index;
 	char	   *memory_sql;

@@ -667,6 +667,58 @@ COMMENT ON FUNCTION scd2_internal.resume_flow(oid, name) IS 'What scd2.resume_fl
 CREATE FUNCTION scd2.resume_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2.resume_flow(name) IS 'Has a paused or failed flow go on where it stopped. 42704 no such flow, 42501 not the owner of its target.';
 
+-- alter_flow: what the flow was declared with, from now on. NULL: as it is.
+CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text, sequence_by text, refresh_interval interval,
+        on_invalid_event text, max_lateness text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    asked  scd2_internal.flow := scd2_internal.own_flow(caller, name);
+    reads  oid := asked.source_relid;
+    checked record;
+BEGIN
+    PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.input = 'net' AND on_invalid_event IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.input = 'net' AND source_filter IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.input <> 'events' AND apply_as_deletes IS NOT NULL);
+    PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', asked.input <> 'events' AND sequence_by IS NOT NULL);
+    asked.source_filter := coalesce(source_filter, asked.source_filter);
+    asked.apply_as_deletes := coalesce(apply_as_deletes, asked.apply_as_deletes);
+    asked.refresh_interval := coalesce(refresh_interval, asked.refresh_interval);
+    asked.on_invalid_event := coalesce(on_invalid_event, asked.on_invalid_event);
+    PERFORM scd2_internal.check_flow_arguments(asked, false, NULL, NULL);
+    IF sequence_by IS NOT NULL THEN
+        IF asked.sequence_column IS DISTINCT FROM NULL AND asked.sequence_column <> sequence_by THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" remembers its sequence in column "%s"', name, asked.sequence_column),
+                DETAIL = 'Another sequence_by would not agree with what is there.';
+        END IF;
+        PERFORM scd2_internal.refuse_unsupported('sequence_by with a struct', (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f));
+        asked.sequence_by := sequence_by;
+    END IF;
+    IF asked.input = 'events' THEN
+        SELECT e.* INTO checked FROM scd2_internal.check_event_expressions(asked, reads,
+            CASE WHEN asked.feed_id IS NULL THEN (SELECT array_agg(a.attname) FROM pg_attribute AS a WHERE a.attrelid = reads AND a.attnum > 0 AND NOT a.attisdropped)
+                 ELSE scd2_internal.feed_columns(asked.feed_id) END) AS e;
+        IF checked.sequence_type <> asked.sequence_type THEN
+            RAISE datatype_mismatch USING MESSAGE = format('sequence_by is of type %s instead of %s', checked.sequence_type, asked.sequence_type);
+        END IF;
+    ELSIF source_filter IS NOT NULL THEN
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_expression(source_filter, reads, 'boolean'::regtype, 'source_filter');
+    END IF;
+    UPDATE scd2_internal.flow AS f SET source_filter = asked.source_filter, apply_as_deletes = asked.apply_as_deletes, sequence_by = asked.sequence_by,
+            refresh_interval = asked.refresh_interval, on_invalid_event = asked.on_invalid_event, definition = f.definition + 1
+        WHERE f.flow_id = asked.flow_id;
+    PERFORM scd2_internal.wake_apply_at_commit();
+END $$;
+COMMENT ON FUNCTION scd2_internal.alter_flow(oid, name, text, text, text, interval, text, text) IS 'What scd2.alter_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, apply_as_deletes text DEFAULT NULL, sequence_by text DEFAULT NULL, refresh_interval interval DEFAULT NULL,
+        on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text) IS
+    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has been applied stays. 42704 no such flow, 42501 not the owner of its target, 42804 another type, 0A000 not for this kind of flow.';
+
 CREATE FUNCTION scd2_internal.drop_flow(caller oid, name name, drop_target boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
