@@ -287,7 +287,8 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 		else
 			scd2_sql(sql, ", NULL::%s", type);
 	}
-	scd2_sql(sql, " FROM unnest($1) AS m (cut) JOIN ONLY %s AS t ON ", flow->target_sql);
+	/* (unnest() would take a sequence of several fields apart.) */
+	scd2_sql(sql, " FROM (SELECT ($1)[i] AS cut FROM generate_subscripts($1, 1) AS i) AS m JOIN ONLY %s AS t ON ", flow->target_sql);
 	if (flow->scd_type == 2)
 	{
 		char	   *start = psprintf("t.%s", quote_identifier(flow->start_column));
