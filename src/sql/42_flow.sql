@@ -52,13 +52,17 @@ CREATE FUNCTION scd2_internal.check_feed_runs(feed_id integer, since bigint) RET
 DECLARE
     s scd2_internal.feed_state;
 BEGIN
+    IF NOT EXISTS (SELECT FROM scd2_internal.feed AS f JOIN pg_class AS c ON c.oid = f.feed_relid WHERE f.feed_id = check_feed_runs.feed_id) THEN
+        RAISE object_not_in_prerequisite_state USING HINT = 'SELECT * FROM scd2.diagnose();',
+            MESSAGE = (SELECT format('the change data feed of table "%s" was dropped', scd2_internal.label(f.source_relid)) FROM scd2_internal.feed AS f WHERE f.feed_id = check_feed_runs.feed_id);
+    END IF;
     SELECT q.* INTO s FROM scd2_internal.feed_state AS q WHERE q.feed_id = check_feed_runs.feed_id;
     IF s.state = 'failed' OR s.gap && int8range(since, NULL, '()') THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('feed of "%s" has a gap at versions %s', s.source_relid::regclass, s.gap),
             DETAIL = s.error, HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed has failed, or has a gap after version "since"';
+COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed was dropped, has failed, or has a gap after version "since"';
 
 -- Arguments that go with one type of target only.
 CREATE FUNCTION scd2_internal.check_scd_type(scd_type integer, refresh_interval interval, track_list name[], track_except_list name[], current_column name,
@@ -89,7 +93,7 @@ CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, target_schema name, targ
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed    record;
+    feed    scd2_internal.feed;
     source  oid;
     owner   oid;
     allowed name[];
@@ -103,7 +107,9 @@ BEGIN
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
     PERFORM scd2_internal.check_scd_type(scd_type, refresh_interval, track_list, track_except_list, current_column, open_row_index, initial_start);
 
-    -- Columns: those of the source that its feed has.
+    -- Columns: those of the source that its feed has. It may not have met the newest yet.
+    PERFORM scd2_internal.check_feed_runs(feed_id, starting_version);
+    PERFORM scd2_internal.add_missing_columns(feed, feed.except_columns);
     SELECT array_agg(a.attname ORDER BY a.attnum) INTO allowed FROM pg_attribute AS a
         WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> ALL (feed.except_columns)
           AND EXISTS (SELECT FROM pg_attribute AS fa WHERE fa.attrelid = feed.feed_relid AND fa.attname = a.attname AND fa.attnum > 0 AND NOT fa.attisdropped);
@@ -128,7 +134,6 @@ BEGIN
         END IF;
     END IF;
 
-    PERFORM scd2_internal.check_feed_runs(feed_id, starting_version);
     IF initial_start IS NOT NULL THEN
         PERFORM scd2_internal.check_expression(initial_start, source, 'timestamptz'::regtype, 'initial_start');
     END IF;
