@@ -58,28 +58,46 @@ COMMENT ON FUNCTION scd2.disable_change_feed(regclass, boolean) IS
     'else it stays and is used again when the feed is enabled again. Errors: 42501 not the owner, 55000 no feed, or flows depend on it, 55P03 a lock was not to be had, 2BP01 other objects depend on the relation.';
 
 -- Columns that leave the feed take what was stored of them along; columns that come back begin empty.
+CREATE FUNCTION scd2_internal.lock_feed(f scd2_internal.feed) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.lock_tables(array_agg(l), array_agg('ACCESS EXCLUSIVE'::text))
+    FROM (SELECT f.feed_relid AS l UNION ALL SELECT x FROM scd2_internal.leaves(f.feed_relid) x) y
+$$;
+COMMENT ON FUNCTION scd2_internal.lock_feed(scd2_internal.feed) IS
+    'Locks a feed for a change of its columns, within pg_scd2.lock_timeout.';
+
+-- The capture worker does the same when it meets the first row that has the column.
+CREATE FUNCTION scd2_internal.add_missing_columns(f scd2_internal.feed, except_column_list name[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    coming record;
+BEGIN
+    FOR coming IN
+        SELECT w.*, t.typcollation FROM scd2_internal.feed_columns(f.source_relid, except_column_list) w JOIN pg_type t ON t.oid = w.type
+        WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = f.feed_relid AND a.attname = w.name AND NOT a.attisdropped)
+    LOOP
+        PERFORM scd2_internal.lock_feed(f);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', f.feed_relid::regclass, coming.name, format_type(coming.type, coming.typmod)
+            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || coming.collation_oid::regcollation ELSE '' END);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.add_missing_columns(scd2_internal.feed, name[]) IS
+    'Part of alter_change_feed and of new flows: the feed gets the columns of its source that it lacks.';
+
 CREATE FUNCTION scd2_internal.change_excepted(f scd2_internal.feed, except_column_list name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     leaving name[];
-    coming record;
 BEGIN
     PERFORM scd2_internal.check_excepted(f.source_relid, except_column_list);
     PERFORM scd2_internal.check_columns(f.source_relid, except_column_list);
     leaving := ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = f.feed_relid AND a.attnum > 5 AND NOT a.attisdropped AND a.attname = ANY (except_column_list));
     PERFORM scd2_internal.check_no_flow(f, format('cannot leave out column %s', array_to_string(leaving, ', ')), leaving);
-    PERFORM scd2_internal.lock_tables(array_agg(l), array_agg('ACCESS EXCLUSIVE'::text))
-    FROM (SELECT f.feed_relid AS l UNION ALL SELECT x FROM scd2_internal.leaves(f.feed_relid) x) y;
+    PERFORM scd2_internal.lock_feed(f);
     FOR i IN 1 .. cardinality(leaving) LOOP
         EXECUTE format('ALTER TABLE %s DROP COLUMN %I', f.feed_relid::regclass, leaving[i]);
     END LOOP;
-    FOR coming IN
-        SELECT w.*, t.typcollation FROM scd2_internal.feed_columns(f.source_relid, except_column_list) w JOIN pg_type t ON t.oid = w.type
-        WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = f.feed_relid AND a.attname = w.name AND NOT a.attisdropped)
-    LOOP
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', f.feed_relid::regclass, coming.name, format_type(coming.type, coming.typmod)
-            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || coming.collation_oid::regcollation ELSE '' END);
-    END LOOP;
+    PERFORM scd2_internal.add_missing_columns(f, except_column_list);
     UPDATE scd2_internal.feed x SET except_columns = except_column_list WHERE x.feed_id = f.feed_id;
 END $$;
 COMMENT ON FUNCTION scd2_internal.change_excepted(scd2_internal.feed, name[]) IS

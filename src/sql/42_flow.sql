@@ -52,13 +52,17 @@ CREATE FUNCTION scd2_internal.check_feed_runs(feed_id integer, since bigint) RET
 DECLARE
     s scd2_internal.feed_state;
 BEGIN
+    IF NOT EXISTS (SELECT FROM scd2_internal.feed AS f JOIN pg_class AS c ON c.oid = f.feed_relid WHERE f.feed_id = check_feed_runs.feed_id) THEN
+        RAISE object_not_in_prerequisite_state USING HINT = 'SELECT * FROM scd2.diagnose();',
+            MESSAGE = (SELECT format('the change data feed of table "%s" was dropped', scd2_internal.label(f.source_relid)) FROM scd2_internal.feed AS f WHERE f.feed_id = check_feed_runs.feed_id);
+    END IF;
     SELECT q.* INTO s FROM scd2_internal.feed_state AS q WHERE q.feed_id = check_feed_runs.feed_id;
     IF s.state = 'failed' OR s.gap && int8range(since, NULL, '()') THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('feed of "%s" has a gap at versions %s', s.source_relid::regclass, s.gap),
             DETAIL = s.error, HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed has failed, or has a gap after version "since"';
+COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS 'Raises 55000 if the feed was dropped, has failed, or has a gap after version "since"';
 
 -- The columns a flow can select: those of the source that its feed has.
 CREATE FUNCTION scd2_internal.feed_columns(feed_id integer) RETURNS name[]
@@ -227,6 +231,11 @@ BEGIN
     PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
 
+    -- Columns: those of the source that its feed has. It may not have met the newest yet.
+    IF asked.feed_id IS NOT NULL THEN
+        PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
+        PERFORM scd2_internal.add_missing_columns(f, f.except_columns) FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+    END IF;
     allowed := CASE WHEN asked.feed_id IS NOT NULL THEN scd2_internal.feed_columns(asked.feed_id)
                     ELSE (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped) END;
     IF coalesce(cardinality(asked.keys), 0) = 0 THEN
@@ -270,7 +279,6 @@ BEGIN
         END IF;
     END IF;
 
-    PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
     IF asked.initial_start IS NOT NULL THEN
         PERFORM scd2_internal.check_expression(asked.initial_start, source, 'timestamptz'::regtype, 'initial_start');
     END IF;
