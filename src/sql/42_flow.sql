@@ -52,6 +52,9 @@ CREATE FUNCTION scd2_internal.check_feed_runs(feed_id integer, since bigint) RET
 DECLARE
     s scd2_internal.feed_state;
 BEGIN
+    IF feed_id IS NULL THEN                 -- a flow that runs once
+        RETURN;
+    END IF;
     IF NOT EXISTS (SELECT FROM scd2_internal.feed AS f JOIN pg_class AS c ON c.oid = f.feed_relid WHERE f.feed_id = check_feed_runs.feed_id) THEN
         RAISE object_not_in_prerequisite_state USING HINT = 'SELECT * FROM scd2.diagnose();',
             MESSAGE = (SELECT format('the change data feed of table "%s" was dropped', scd2_internal.label(f.source_relid)) FROM scd2_internal.feed AS f WHERE f.feed_id = check_feed_runs.feed_id);
@@ -232,8 +235,8 @@ BEGIN
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
 
     -- Columns: those of the source that its feed has. It may not have met the newest yet.
+    PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
     IF asked.feed_id IS NOT NULL THEN
-        PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
         PERFORM scd2_internal.add_missing_columns(f, f.except_columns) FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     END IF;
     allowed := CASE WHEN asked.feed_id IS NOT NULL THEN scd2_internal.feed_columns(asked.feed_id)
