@@ -238,12 +238,12 @@ DECLARE
     most CONSTANT integer := 1600;          -- MaxHeapAttributeNumber
     room CONSTANT integer := 8160;          -- MaxHeapTupleSize with 8 kB pages
     page CONSTANT integer := current_setting('block_size')::integer;
-    bad name;
+    bad name[];
     n bigint;
 BEGIN
-    SELECT f.name INTO bad FROM scd2_internal.feed_columns(source, except_column_list) f GROUP BY f.name HAVING count(*) > 1 LIMIT 1;
-    IF FOUND THEN
-        PERFORM scd2_internal.refuse('42701', format('column "%s" of table "%s" has the name of a metadata column of its feed', bad, source_label),
+    bad := ARRAY(SELECT f.name FROM scd2_internal.feed_columns(source, except_column_list) f GROUP BY f.name HAVING count(*) > 1 ORDER BY f.name);
+    IF bad <> '{}' THEN
+        PERFORM scd2_internal.refuse('42701', format('column "%s" of table "%s" has the name of a metadata column of its feed', bad[1], source_label),
             'Rename it, or leave it out of the feed.',
             format('SELECT scd2.enable_change_feed(%L, except_column_list => %L);', source::regclass, except_column_list || bad));
     END IF;
