@@ -155,7 +155,7 @@ scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
 {
 	batch->end_lsn = end_lsn;
 
-	/* A flow begins with the source as its transaction left it. */
+	/* A flow begins with the source as its transaction left it, at the time of that version if it has one. */
 	for (int i = batch->first_control; i < list_length(batch->controls); i++)
 	{
 		Scd2Control *control = list_nth(batch->controls, i);
@@ -163,7 +163,7 @@ scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
 		if (strcmp(control->kind, "begin flow") != 0)
 			continue;
 		control->version = batch->version;
-		control->timestamp = scd2_batch_tick(batch);
+		control->timestamp = batch->has_version ? batch->version_timestamp : scd2_batch_tick(batch);
 	}
 	if (batch->has_version || list_length(batch->controls) > batch->first_control)
 	{

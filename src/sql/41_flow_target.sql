@@ -143,7 +143,7 @@ BEGIN
     END IF;
     IF scd2_internal.has_rows(target) THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" holds rows that no flow put there', target::regclass),
-            HINT = format('TRUNCATE %s; -- or name another target', target::regclass);
+            HINT = format('TRUNCATE %s; -- or name another target, or seed a new one from these rows by a flow with once => true', target::regclass);
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises what keeps an existing table from being the target';
@@ -179,7 +179,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS 'Keeps others than the worker from writing a table';
 
--- What the rows of a target do not show of the events behind them (src/flow/memory.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
+-- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE

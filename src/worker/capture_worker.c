@@ -22,7 +22,7 @@
  *
  * Idle. When only others' WAL passes by, row and slot are moved on, at most every IDLE_ADVANCE.
  *
- * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for a millisecond, so that a busy writer finds it set and does not signal.
+ * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for COALESCE_MS, so that a busy writer finds it set and does not signal.
  */
 #include "postgres.h"
 
@@ -51,6 +51,7 @@
 
 #define IDLE_ADVANCE	(10 * USECS_PER_SEC)
 #define WAKE_HELPERS_EVERY	(50 * INT64CONST(1000))
+#define COALESCE_MS		2		/* commits that come so soon after a batch wait for each other */
 #define CONFIRM_BYTES	(16 * 1024 * 1024)
 #define CONFIRM_EVERY	(10 * USECS_PER_SEC)
 #define STANDBY_SNAPSHOT_BYTES	(64 * 1024 * 1024)
@@ -311,9 +312,9 @@ work(void)
 static void
 rest(void)
 {
-	if (GetCurrentTimestamp() - last_batch < 1000)
+	if (GetCurrentTimestamp() - last_batch < COALESCE_MS * 1000)
 	{
-		(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION);
+		(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, COALESCE_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		scd2_worker_wait(0);
 		return;

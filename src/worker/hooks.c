@@ -3,7 +3,7 @@
  *		What every session does for us: wakes the capture worker at commit, and tells it when the extension comes or goes.
  *
  * At commit. The hook runs after the transaction has become visible. XactLastCommitEnd moves with every commit that wrote WAL, COMMIT PREPARED from a session without an
- * xid included. What it costs a writer is one compare, and a SetLatch that does nothing while the worker has not reset its latch (which it does at most once a millisecond).
+ * xid included. What it costs a writer is one compare, and a SetLatch that does nothing while the worker has not reset its latch (which it does at most every two milliseconds).
  * Commits whose writes are marked as nothing to capture wake nobody.
  *
  * None of this can fail a user's transaction.
