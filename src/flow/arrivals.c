@@ -2,7 +2,7 @@
  * arrivals.c
  *		From the rows of an event table, or of a feed that has a sequence of its own, to events of each key.
  *
- * One row is one event. They come sorted by key and sequence, in whatever order they were inserted; truncates, which have no key, come first. Per key the timeline gets the events, and asks for
+ * One row is one event, or, with an end_sequence_by, an upsert and a close where it ends, which comes as a row of its own. They come sorted by key and sequence, in whatever order they were inserted; truncates, which have no key, come first. Per key the timeline gets the events, and asks for
  * the rows and the memory that it needs.
  *
  * A truncate is an event of every key, remembered as a mark of the target. Keys that have other events in the batch meet it among those; then the rows of all other keys that it cuts are
@@ -299,16 +299,16 @@ is_nan(Oid type, Datum value)
 	}
 }
 
-/* NULL: nothing is wrong with a sequence that is not NULL. */
+/* NULL: nothing is wrong with a sequence ("what") that is not NULL. */
 static char *
-what_is_invalid_in(Oid type, Datum sequence)
+what_is_invalid_in(Oid type, Datum sequence, const char *what)
 {
 	TupleDesc	desc;
 	HeapTupleData tuple;
 	char	   *invalid = NULL;
 
 	if (is_nan(type, sequence))
-		return "sequence is NaN";
+		return psprintf("%s is NaN", what);
 	if (get_typtype(type) != TYPTYPE_COMPOSITE)
 		return NULL;
 	desc = lookup_rowtype_tupdesc(type, -1);
@@ -321,11 +321,29 @@ what_is_invalid_in(Oid type, Datum sequence)
 		const char *name = NameStr(TupleDescAttr(desc, i)->attname);
 
 		if (isnull)
-			invalid = psprintf("field \"%s\" of the sequence is NULL", name);
+			invalid = psprintf("field \"%s\" of the %s is NULL", name, what);
 		else if (is_nan(TupleDescAttr(desc, i)->atttypid, value))
-			invalid = psprintf("field \"%s\" of the sequence is NaN", name);
+			invalid = psprintf("field \"%s\" of the %s is NaN", name, what);
 	}
 	ReleaseTupleDesc(desc);
+	return invalid;
+}
+
+/* Of a row that has one; looking at its end (which was not made an event of its own if it is NULL), at its beginning. */
+static char *
+what_is_invalid_of_end(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	Datum		sequence = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
+	Datum		other = slot->tts_values[SCD2_ARRIVAL_OTHER_END];
+	bool		is_end = DatumGetBool(slot->tts_values[SCD2_ARRIVAL_IS_END]);
+	char	   *invalid = NULL;
+
+	if (slot->tts_isnull[SCD2_ARRIVAL_OTHER_END])
+		return is_end ? "sequence is NULL" : NULL;
+	if (r->check_sequence)
+		invalid = what_is_invalid_in(r->flow->sequence_type, other, is_end ? "sequence" : "end");
+	if (invalid == NULL && (is_end ? compare(r, sequence, other) : compare(r, other, sequence)) <= 0)
+		invalid = "end is not above the sequence";
 	return invalid;
 }
 
@@ -334,13 +352,16 @@ static char *
 what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
 {
 	bool	   *nulls = slot->tts_isnull + SCD2_ARRIVAL_COLUMNS;
+	char	   *invalid = NULL;
 
 	for (int i = 0; !truncate && i < r->flow->nkeys; i++)
 		if (nulls[r->flow->keys[i]])
 			return psprintf("key column \"%s\" is NULL", r->flow->columns[r->flow->keys[i]]);
 	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE])
 		return "sequence is NULL";
-	return r->check_sequence ? what_is_invalid_in(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE]) : NULL;
+	if (r->check_sequence)
+		invalid = what_is_invalid_in(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE], "sequence");
+	return invalid != NULL ? invalid : what_is_invalid_of_end(r, slot);
 }
 
 static char *
@@ -488,6 +509,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	Datum	   *columns;
 	bool		is_delete;
 	bool		is_truncate;
+	bool		is_end;
 	Datum		sequence;
 	Scd2Image  *image = NULL;
 	char	   *invalid;
@@ -498,11 +520,13 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	columns = slot->tts_values + SCD2_ARRIVAL_COLUMNS;
 	is_truncate = is_true(slot, SCD2_ARRIVAL_TRUNCATE);
 	is_delete = is_true(slot, SCD2_ARRIVAL_DELETE);
+	is_end = is_true(slot, SCD2_ARRIVAL_IS_END);
 	sequence = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
 	invalid = what_is_invalid(r, slot, is_truncate);
 	if (invalid != NULL)
 	{
-		take_invalid(r, slot, invalid);
+		if (!is_end)			/* else its beginning says so */
+			take_invalid(r, slot, invalid);
 		return true;
 	}
 	if (is_truncate)
@@ -518,15 +542,15 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	}
 	before = MemoryContextSwitchTo(work->key_cxt);
 	sequence = datumCopy(sequence, r->flow->sequence_typbyval, r->flow->sequence_typlen);
-	if (!is_delete)
+	if (!is_delete && !is_end)
 		image = scd2_image_copy(&r->flow->shape, columns, slot->tts_isnull + SCD2_ARRIVAL_COLUMNS);
 	MemoryContextSwitchTo(before);
 	if (!r->cutting)
 	{
-		work->events++;
+		work->events += !is_end;
 		pass_cuts(r, sequence, false);
 	}
-	add_event(r, sequence, is_delete ? SCD2_DELETE : SCD2_UPSERT, image, place_of(r, slot), r->cutting);
+	add_event(r, sequence, is_end ? SCD2_CLOSE : is_delete ? SCD2_DELETE : SCD2_UPSERT, image, place_of(r, slot), r->cutting || is_end);
 	return true;
 }
 

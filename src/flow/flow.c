@@ -68,7 +68,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
 	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
@@ -159,6 +159,7 @@ read_definition(Scd2Flow *flow)
 	flow->input = strcmp(field("input"), "net") == 0 ? SCD2_NET : strcmp(field("input"), "events") == 0 ? SCD2_EVENTS : SCD2_CHANGES;
 	flow->sequence_by = field("sequence_by");
 	flow->delete_sequence_by = field("delete_sequence_by");
+	flow->end_sequence_by = field("end_sequence_by");
 	flow->apply_as_deletes = field("apply_as_deletes");
 	flow->apply_as_truncates = field("apply_as_truncates");
 	flow->source_filter = field("source_filter");

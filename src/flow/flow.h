@@ -69,6 +69,7 @@ typedef struct Scd2Flow
 	Scd2Input	input;
 	char	   *sequence_by;	/* expressions; NULL: not given */
 	char	   *delete_sequence_by;
+	char	   *end_sequence_by;
 	char	   *apply_as_deletes;
 	char	   *apply_as_truncates;
 	char	   *source_filter;

@@ -84,6 +84,28 @@ scd2_sequence_has_parts(Scd2Flow *flow)
 		get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
 }
 
+/* "a OPERATOR(…) b", whatever the search_path. */
+static void
+append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
+{
+	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator_oid));
+	Form_pg_operator form;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator %u", operator_oid);
+	form = (Form_pg_operator) GETSTRUCT(tuple);
+	scd2_sql(sql, "%s OPERATOR(%I.%s) %s", a, get_namespace_name(form->oprnamespace), NameStr(form->oprname), b);
+	ReleaseSysCache(tuple);
+}
+
+static Oid
+sequence_operator(Scd2Flow *flow, StrategyNumber strategy)
+{
+	TypeCacheEntry *type = lookup_type_cache(flow->sequence_type, TYPECACHE_BTREE_OPFAMILY);
+
+	return get_opfamily_member(type->btree_opf, type->btree_opintype, type->btree_opintype, strategy);
+}
+
 /* Which versions of a feed; what the columns are qualified with. */
 static void
 append_range(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -130,25 +152,14 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, ") AS %I WHERE (_change_type NOT IN ('delete', 'update_preimage') OR _scd2_last > _change_ordinal IS NOT TRUE)", flow->source_alias);
 }
 
-/* The rows of the source that are there, as a feed would show them. */
-static void
-append_source(StringInfo sql, Scd2Flow *flow)
-{
-	if (flow->input == SCD2_CHANGES)
-		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.* FROM scd2.table_at(NULL::%s, $1) AS s) AS %I",
-				 flow->source_sql, flow->source_alias);
-	else
-		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
-	scd2_sql(sql, " WHERE true");
-	append_filter(sql, flow);
-}
-
 static void
 append_sequence(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	char	   *type = format_type_be_qualified(flow->sequence_type);
 
-	if (flow->input == SCD2_CHANGES && which != SCD2_READ_SOURCE)
+	if (flow->end_sequence_by != NULL)
+		scd2_sql(sql, "_scd2_sequence");
+	else if (flow->input == SCD2_CHANGES && which != SCD2_READ_SOURCE)
 	{
 		scd2_sql(sql, "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN ");
 		append_expression(sql, flow->sequence_by, type);
@@ -160,30 +171,116 @@ append_sequence(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		append_expression(sql, flow->sequence_by, type);
 }
 
+/* A value of the sequence's type by which +infinity is no end; NULL: the type has none. */
+static const char *
+infinity_of(Oid type)
+{
+	switch (type)
+	{
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case FLOAT4OID:
+		case FLOAT8OID:
+		case NUMERICOID:
+			return psprintf("'infinity'::%s", format_type_be_qualified(type));
+		default:
+			return NULL;
+	}
+}
+
+/* Is "end" no end? NULL, and infinity; of a struct: all of it, the first field. */
+static void
+append_is_no_end(StringInfo sql, Scd2Flow *flow, const char *end)
+{
+	const char *infinity;
+
+	scd2_sql(sql, "%s IS NULL", end);
+	if (get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE)
+	{
+		TupleDesc	desc = lookup_rowtype_tupdesc(flow->sequence_type, -1);
+		Form_pg_attribute first = TupleDescAttr(desc, 0);
+
+		infinity = infinity_of(first->atttypid);
+		if (infinity != NULL)
+			scd2_sql(sql, " OR (%s).%I = %s", end, NameStr(first->attname), infinity);
+		ReleaseTupleDesc(desc);
+	}
+	else if ((infinity = infinity_of(flow->sequence_type)) != NULL)
+		scd2_sql(sql, " OR %s = %s", end, infinity);
+}
+
+/* A row with an end is read twice: where it begins and where it ends. (A delete does not end.) */
+static void
+append_ends(StringInfo sql, Scd2Flow *flow)
+{
+	char	   *type = format_type_be_qualified(flow->sequence_type);
+
+	scd2_sql(sql, " CROSS JOIN LATERAL (SELECT ");
+	append_expression(sql, flow->sequence_by, type);
+	scd2_sql(sql, " AS _scd2_begins, ");
+	append_expression(sql, flow->end_sequence_by, type);
+	scd2_sql(sql, " AS _scd2_given) AS _scd2_g CROSS JOIN LATERAL (SELECT CASE WHEN ");
+	append_is_no_end(sql, flow, "_scd2_given");
+	scd2_sql(sql, " OR ");
+	append_expression(sql, flow->apply_as_deletes, "boolean");
+	scd2_sql(sql, " OR ");
+	append_expression(sql, flow->apply_as_truncates, "boolean");
+	scd2_sql(sql, " THEN NULL ELSE _scd2_given END AS _scd2_ends) AS _scd2_e"
+			 " CROSS JOIN LATERAL (VALUES (_scd2_begins, _scd2_ends, false), (_scd2_ends, _scd2_begins, true)) AS _scd2_v (_scd2_sequence, _scd2_other, _scd2_is_end)");
+}
+
+static void
+append_only_ends(StringInfo sql, Scd2Flow *flow)
+{
+	if (flow->end_sequence_by != NULL)
+		scd2_sql(sql, " AND (NOT _scd2_is_end OR NOT _scd2_sequence IS NULL)");
+}
+
+/* The rows of the source that are there, as a feed would show them. */
+static void
+append_source(StringInfo sql, Scd2Flow *flow)
+{
+	if (flow->input == SCD2_CHANGES)
+		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.* FROM scd2.table_at(NULL::%s, $1) AS s) AS %I",
+				 flow->source_sql, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
+	if (flow->end_sequence_by != NULL)
+		append_ends(sql, flow);
+	scd2_sql(sql, " WHERE true");
+	append_only_ends(sql, flow);
+	append_filter(sql, flow);
+}
+
+/* " OR" what can be wrong with a sequence that is not NULL, if anything. */
+static void
+append_has_bad_parts(StringInfo sql, Scd2Flow *flow, const char *sequence)
+{
+	if (get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE)
+		scd2_sql(sql, " OR NOT (%s IS NULL OR %s IS NOT NULL) OR strpos((%s)::text, 'NaN') > 0", sequence, sequence, sequence);
+	else if (scd2_sequence_has_parts(flow))
+		scd2_sql(sql, " OR %s = 'NaN'", sequence);
+}
+
 /* The row as JSON, if it may be no event: arrivals.c decides. */
 static void
 append_rejected(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
-	bool		composite = get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
+	StringInfoData sequence;
 
+	initStringInfo(&sequence);
+	append_sequence(&sequence, flow, which);
 	scd2_sql(sql, ", CASE WHEN ");
 	for (int k = 0; k < flow->nkeys; k++)
 		scd2_sql(sql, "%I.%I IS NULL OR ", flow->source_alias, flow->columns[flow->keys[k]]);
 	append_sequence(sql, flow, which);
 	scd2_sql(sql, " IS NULL");
-	if (composite)
+	append_has_bad_parts(sql, flow, sequence.data);
+	if (flow->end_sequence_by != NULL)
 	{
-		scd2_sql(sql, " OR NOT ");
-		append_sequence(sql, flow, which);
-		scd2_sql(sql, " IS NOT NULL OR strpos((");
-		append_sequence(sql, flow, which);
-		scd2_sql(sql, ")::text, 'NaN') > 0");
-	}
-	else if (scd2_sequence_has_parts(flow))
-	{
-		scd2_sql(sql, " OR ");
-		append_sequence(sql, flow, which);
-		scd2_sql(sql, " = 'NaN'");
+		append_has_bad_parts(sql, flow, "_scd2_other");
+		append_comparison(sql, " OR NOT _scd2_is_end AND _scd2_other", sequence_operator(flow, BTLessEqualStrategyNumber), "_scd2_sequence");
 	}
 	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
@@ -221,7 +318,8 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_expression(sql, flow->apply_as_deletes, "boolean");
 	scd2_sql(sql, ", COALESCE(");
 	append_expression(sql, flow->apply_as_truncates, "boolean");
-	scd2_sql(sql, ", false)");
+	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false), false, NULL::%s" : ", false), _scd2_is_end, _scd2_other::%s",
+			 format_type_be_qualified(flow->sequence_type));
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		if (flow->absent[i])
@@ -242,33 +340,14 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	{
 		scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
 		append_feed(sql, flow, which);
+		if (flow->end_sequence_by != NULL)
+			append_ends(sql, flow);
 		scd2_sql(sql, " WHERE _change_type = 'insert' AND ");
 		append_range(sql, flow, which);
+		append_only_ends(sql, flow);
 		append_filter(sql, flow);
 	}
 	append_order(sql, flow);
-}
-
-/* "a OPERATOR(…) b", whatever the search_path. */
-static void
-append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
-{
-	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator_oid));
-	Form_pg_operator form;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for operator %u", operator_oid);
-	form = (Form_pg_operator) GETSTRUCT(tuple);
-	scd2_sql(sql, "%s OPERATOR(%I.%s) %s", a, get_namespace_name(form->oprnamespace), NameStr(form->oprname), b);
-	ReleaseSysCache(tuple);
-}
-
-static Oid
-sequence_operator(Scd2Flow *flow, StrategyNumber strategy)
-{
-	TypeCacheEntry *type = lookup_type_cache(flow->sequence_type, TYPECACHE_BTREE_OPFAMILY);
-
-	return get_opfamily_member(type->btree_opf, type->btree_opintype, type->btree_opintype, strategy);
 }
 
 /* The keys of rows that truncates $1 cut, as deletes at those. */
@@ -277,7 +356,7 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 {
 	TupleDesc	desc = flow->store_desc[SCD2_INSERTS];
 
-	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false");
+	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false, false, NULL::%s", format_type_be_qualified(flow->sequence_type));
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		char	   *type = format_type_be_qualified(TupleDescAttr(desc, i)->atttypid);

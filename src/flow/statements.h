@@ -26,6 +26,8 @@ enum
 	SCD2_ARRIVAL_SEQUENCE,
 	SCD2_ARRIVAL_DELETE,
 	SCD2_ARRIVAL_TRUNCATE,
+	SCD2_ARRIVAL_IS_END,		/* the sequence is where the row ends */
+	SCD2_ARRIVAL_OTHER_END,		/* of a row with an end, NULL: none; if this is its end, the beginning */
 	SCD2_ARRIVAL_COLUMNS		/* then, if invalid events are kept, NULL or the event as JSON; then, of a feed, ctid and tableoid */
 };
 

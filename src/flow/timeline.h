@@ -31,7 +31,7 @@ typedef struct Scd2Event
 	Scd2EventKind kind;
 	Scd2Place	place;
 	Scd2Image  *image;			/* of an upsert */
-	bool		implied;		/* by a mark: not counted */
+	bool		implied;		/* by a mark, or the end of a row that is an event: not counted */
 } Scd2Event;
 
 /* A row of the target as it is. */

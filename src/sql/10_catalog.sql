@@ -95,6 +95,7 @@ CREATE TABLE scd2_internal.flow (
     sequence_type    text NOT NULL DEFAULT 'timestamp with time zone',
     sequence_column  name,                              -- type 1: the selected column that sequence_by is, if it is one
     delete_sequence_by text,                            -- 'changes': of deletes and truncates
+    end_sequence_by  text,                              -- 'events': where a row ends
     apply_as_deletes text,
     apply_as_truncates text,
     source_filter    text,

@@ -136,6 +136,25 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.delete_sequence(scd2_internal.flow, oid, text, boolean) IS 'Expression for the sequence of a delete; 22023 if delete_sequence_by is needed';
 
+-- Where a row of an event table ends, as an expression of the sequence's type; and the columns that say so.
+CREATE FUNCTION scd2_internal.end_sequence(given text, source oid, sequence_type text, allowed name[], OUT expression text, OUT column_names name[])
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    struct record;
+BEGIN
+    expression := given;
+    SELECT f.* INTO struct FROM scd2_internal.struct_fields(given) AS f;
+    IF struct.names IS NOT NULL AND (SELECT t.typtype FROM pg_type AS t WHERE t.oid = sequence_type::regtype) <> 'c' THEN
+        RAISE datatype_mismatch USING MESSAGE = format('end_sequence_by is a struct instead of %s', sequence_type);
+    ELSIF struct.names IS NOT NULL THEN
+        expression := format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(struct.expressions) WITH ORDINALITY AS u (e, n)), sequence_type);
+    END IF;
+    PERFORM scd2_internal.check_expression(expression, source, sequence_type::regtype, 'end_sequence_by');
+    column_names := scd2_internal.expression_columns(expression, source, 'end_sequence_by');
+    PERFORM scd2_internal.check_column_list(column_names, allowed, 'end_sequence_by', source::regclass::text);
+END $$;
+COMMENT ON FUNCTION scd2_internal.end_sequence(text, oid, text, name[]) IS 'Raises what is wrong with an end_sequence_by';
+
 -- Arguments that hold for every flow.
 CREATE FUNCTION scd2_internal.check_flow_arguments(asked scd2_internal.flow, open_row_index boolean, track_list name[], track_except_list name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -222,6 +241,7 @@ DECLARE
     allowed name[];
     events  record;
     struct  record;
+    ends    record;
     place   record;
     first   scd2_internal.flow;     -- into the same target
     made    boolean;                -- the target was created here
@@ -266,6 +286,11 @@ BEGIN
             asked.delete_sequence_by := scd2_internal.delete_sequence(asked, feed.feed_relid, events.sequence_type, allowed && events.control_columns);
             asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
             asked.apply_as_truncates := '_change_type = ''truncate''';
+        END IF;
+        IF asked.end_sequence_by IS NOT NULL THEN
+            SELECT e.* INTO ends FROM scd2_internal.end_sequence(asked.end_sequence_by, reads, events.sequence_type, allowed) AS e;
+            asked.end_sequence_by := ends.expression;
+            events.control_columns := events.control_columns || ends.column_names;
         END IF;
         asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c AND NOT shared LIMIT 1);
     ELSE
@@ -317,12 +342,12 @@ BEGIN
 
     SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, input, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, apply_as_deletes, apply_as_truncates,
+            keys, columns, tracked, start_column, end_column, current_column, input, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
             source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
             place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
-            asked.input, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.input, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
@@ -420,6 +445,9 @@ CREATE FUNCTION scd2_internal.refuse_over_a_feed(asked scd2_internal.flow) RETUR
 BEGIN
     PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.apply_as_deletes IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('apply_as_truncates over a feed', asked.apply_as_truncates IS NOT NULL);
+    IF asked.end_sequence_by IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'end_sequence_by is for tables whose rows are events', DETAIL = 'A change data feed says itself where a row ends.';
+    END IF;
     IF asked.input = 'net' THEN
         PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.source_filter IS NOT NULL);
         PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.on_invalid_event IS DISTINCT FROM 'fail');
@@ -484,7 +512,6 @@ BEGIN
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_column_list', ignore_null_updates_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_except_column_list', ignore_null_updates_except_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
-    PERFORM scd2_internal.refuse_unsupported('end_sequence_by', end_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
     asked.keys := keys;
@@ -493,6 +520,7 @@ BEGIN
     asked.end_column := end_column;
     asked.current_column := current_column;
     asked.sequence_by := sequence_by;
+    asked.end_sequence_by := end_sequence_by;
     asked.apply_as_deletes := apply_as_deletes;
     asked.apply_as_truncates := apply_as_truncates;
     asked.source_filter := source_filter;
@@ -512,7 +540,7 @@ BEGIN
     ELSE
         asked.input := 'events';
         asked.feed_id := scd2_internal.event_feed(caller, source, asked.once, sequence_by, starting_version, initial_start, delete_sequence_by);
-        IF apply_as_deletes IS NULL AND NOT asked.once THEN
+        IF apply_as_deletes IS NULL AND end_sequence_by IS NULL AND NOT asked.once THEN
             RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
         END IF;
     END IF;
