@@ -5,8 +5,7 @@
  * Rules.
  *
  * A transaction takes a version with its first row (or with the failure of a feed: a gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
- * versions and control records: greatest(last + 1 µs, least(commit time, our clock)). Commits that a subscription applies carry the publisher's time; one from
- * the future must not push all history there.
+ * versions and control records (clock.c).
  *
  * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. All
  * buffers together stay near BUFFER_KB: the first feed of a batch gets half, each later one half of what is left, never less than MIN_BUFFER_KB.
@@ -28,6 +27,7 @@
 
 #include "compat.h"
 #include "capture/batch.h"
+#include "capture/clock.h"
 
 #define BUFFER_KB		16384
 #define MIN_BUFFER_KB	64
@@ -176,10 +176,7 @@ scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
 TimestampTz
 scd2_batch_tick(Scd2Batch *batch)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz at = Min(batch->commit_time, now);
-
-	batch->timestamp = Max(batch->timestamp + 1, at);
+	batch->timestamp = scd2_clock_tick(batch->timestamp, batch->commit_time, batch->xid);
 	return batch->timestamp;
 }
 

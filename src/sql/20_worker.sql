@@ -12,6 +12,10 @@ CREATE FUNCTION scd2_internal.capture_status(
         OUT caught_up_at timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_capture_status' LANGUAGE C;
 
+-- Commits since the server started whose versions got another time than theirs, and of the last one when it was captured, its time and its version's.
+CREATE FUNCTION scd2_internal.clock_status(OUT moved bigint, OUT moved_at timestamptz, OUT moved_from timestamptz, OUT moved_to timestamptz)
+    AS 'MODULE_PATHNAME', 'scd2_clock_status' LANGUAGE C;
+
 -- Latest version of a feed, NULL if not known (then it may be any up to the position's).
 CREATE FUNCTION scd2_internal.feed_latest(feed_id integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'scd2_feed_latest_sql' LANGUAGE C STRICT;

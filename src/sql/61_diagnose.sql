@@ -207,6 +207,8 @@ BEGIN
     RETURN QUERY SELECT CASE WHEN p.setting LIKE 'publication %' THEN p.setting ELSE format('setting %s', p.setting) END, format('is %s', coalesce(nullif(p.current, ''), 'empty')), format('Required: %s.', p.required), p.fix
         FROM scd2_internal.preflight(caller) p WHERE NOT p.ok;
     RETURN QUERY SELECT 'capture', c.problem, c.detail, c.fix FROM scd2_internal.capture_problems(super) c;
+    RETURN QUERY SELECT 'capture', c.problem, c.detail, c.fix FROM scd2_internal.slot_problems() c;
+    RETURN QUERY SELECT 'capture', c.problem, c.detail, c.fix FROM scd2_internal.clock_problems() c;
     RETURN QUERY SELECT format('table %s', p.source), p.problem, coalesce(p.detail, CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN p.error END), p.fix
         FROM scd2_internal.feed_problems() p WHERE monitor OR pg_has_role(caller, p.owner, 'USAGE');
     RETURN QUERY SELECT format('flow %I', p.flow), p.problem, concat_ws(' ', CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN rtrim(p.error, '.') || '.' END, p.detail), p.fix

@@ -59,6 +59,10 @@ init_database(Scd2Database *db)
 	pg_atomic_init_u64(&db->caught_up, 0);
 	pg_atomic_init_u64(&db->version, 0);
 	pg_atomic_init_u64(&db->spilled, 0);
+	pg_atomic_init_u64(&db->moved, 0);
+	pg_atomic_init_u64(&db->moved_at, 0);
+	pg_atomic_init_u64(&db->moved_from, 0);
+	pg_atomic_init_u64(&db->moved_to, 0);
 	pg_atomic_init_u32(&db->recheck, 0);
 	pg_atomic_init_u32(&db->run_now, 0);
 	pg_atomic_init_u32(&db->flows_changed, 0);
@@ -160,6 +164,7 @@ scd2_want_workers(Oid dboid)
 			pg_atomic_write_u64(&db->captured_lsn, 0);
 			pg_atomic_write_u64(&db->caught_up, 0);
 			pg_atomic_write_u64(&db->version, 0);
+			pg_atomic_write_u64(&db->moved, 0);
 		}
 		if (db->state == SCD2_CAPTURE_STOPPED)
 			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */

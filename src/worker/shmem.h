@@ -49,6 +49,10 @@ typedef struct Scd2Database
 	pg_atomic_uint64 version;	/* last version in the feeds */
 	pg_atomic_uint64 caught_up; /* when capture last stood at the end of the log, a TimestampTz; 0: not known. Outlives the worker */
 	pg_atomic_uint64 spilled;	/* bytes the decoder wrote to disk */
+	pg_atomic_uint64 moved;		/* commits whose version got another time than theirs (capture/clock.c); of the last of them: */
+	pg_atomic_uint64 moved_at;	/* when it was captured */
+	pg_atomic_uint64 moved_from;	/* its own time, */
+	pg_atomic_uint64 moved_to;	/* and its version's */
 	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
 	pg_atomic_uint32 run_now;	/* grows when flows with a refresh_interval shall not wait for it */
 	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */
