@@ -39,6 +39,7 @@
 #include "capture/decoder.h"
 
 #define OTHERS_BYTES	(16 * 1024 * 1024)	/* so much WAL counts as others', whatever is in it */
+#define OTHERS_XIDS		1000	/* so many transactions' catalog rows are worth letting go */
 
 static LogicalDecodingContext *decoder = NULL;
 static MemoryContext decoder_cxt = NULL;
@@ -167,10 +168,26 @@ note_others(XLogReaderState *reader)
 		reader->EndRecPtr > others_since + OTHERS_BYTES;
 }
 
+/*
+ * A record of the running transactions has gone by, past which the slot could let go of much, while nothing of others' follows that would move the position past it. (Each such record would
+ * keep an idle server writing for ever: moving the position is followed by another.)
+ */
+static bool
+could_let_go(void)
+{
+	ReplicationSlot *slot = MyReplicationSlot;
+
+	if (!XLogRecPtrIsInvalid(slot->candidate_restart_valid) &&
+		slot->candidate_restart_lsn > slot->data.restart_lsn + OTHERS_BYTES)
+		return true;
+	return TransactionIdIsValid(slot->candidate_catalog_xmin) && TransactionIdIsValid(slot->data.catalog_xmin) &&
+		(int32) (slot->candidate_catalog_xmin - slot->data.catalog_xmin) > OTHERS_XIDS;
+}
+
 bool
 scd2_decoder_saw_others(void)
 {
-	return saw_others;
+	return saw_others || could_let_go();
 }
 
 void
