@@ -20,6 +20,7 @@
 
 #include "compat.h"
 #include "flow/apply.h"
+#include "flow/marks.h"
 #include "flow/statements.h"
 
 /* One transaction never takes more than this; it bounds how long a target stays locked and what a failure repeats. */

@@ -30,7 +30,9 @@
 #include "utils/numeric.h"
 #include "utils/typcache.h"
 
+#include "flow/marks.h"
 #include "flow/recall.h"
+#include "flow/scope.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 #include "flow/work.h"
@@ -67,54 +69,6 @@ typedef struct ArrivalReceiver
 
 /* ---- marks ---- */
 
-/* To read or write a value as text can run code of its type's owner (the check of a domain in an array): as the owner of the target. */
-static void
-become_owner(Scd2Flow *flow, Scd2Identity *before)
-{
-	Relation	target = table_open(flow->target, AccessShareLock);
-
-	scd2_become(target->rd_rel->relowner, before);
-	table_close(target, NoLock);
-}
-
-/* Reads the target's marks if there are others than those at hand. Within SPI, as ourselves. */
-void
-scd2_load_marks(Scd2Flow *flow)
-{
-	Oid			types[] = {OIDOID, INT8OID};
-	Datum		args[] = {ObjectIdGetDatum(flow->target), Int64GetDatum(flow->marks_upto)};
-	Oid			input;
-	Oid			ioparam;
-	Scd2Identity self;
-	MemoryContext before = MemoryContextSwitchTo(flow->cxt);
-
-	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
-	if (SPI_execute_with_args("SELECT mark_id, sequence FROM scd2_internal.mark WHERE target_relid = $1 AND mark_id > $2 ORDER BY mark_id",
-							  2, types, args, NULL, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read marks");
-	MemoryContextSwitchTo(flow->cxt);
-	become_owner(flow, &self);
-	if (SPI_processed > 0)
-		flow->marks = flow->marks == NULL ? palloc(SPI_processed * sizeof(Scd2Mark)) :
-			repalloc(flow->marks, (flow->nmarks + SPI_processed) * sizeof(Scd2Mark));
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		bool		isnull;
-		Scd2Mark	mark = {.kind = SCD2_DELETE};
-		int			at = flow->nmarks++;
-
-		flow->marks_upto = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
-		mark.sequence = OidInputFunctionCall(input, SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2), ioparam, -1);
-		for (; at > 0 && DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation,
-														 flow->marks[at - 1].sequence, mark.sequence)) > 0; at--)
-			flow->marks[at] = flow->marks[at - 1];
-		flow->marks[at] = mark;
-	}
-	scd2_become_self_again(&self);
-	SPI_freetuptable(SPI_tuptable);
-	MemoryContextSwitchTo(before);
-}
-
 static int
 compare(ArrivalReceiver *r, Datum a, Datum b)
 {
@@ -140,6 +94,18 @@ mark_place(ArrivalReceiver *r, Datum sequence)
 	return low;
 }
 
+/* "at": the first mark that is not below the sequence. */
+static bool
+is_truncated_at(ArrivalReceiver *r, int at, Datum sequence)
+{
+	const Scd2Mark *marks = r->work->marks;
+
+	for (; at < r->work->nmarks && compare(r, marks[at].sequence, sequence) == 0; at++)
+		if (!marks[at].snapshot && marks[at].kind == SCD2_DELETE)
+			return true;
+	return false;
+}
+
 /* A truncate: they come in ascending order, before the first key. */
 static void
 add_truncate(ArrivalReceiver *r, Datum sequence)
@@ -149,7 +115,7 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 	MemoryContext before;
 
 	work->events++;
-	if (at < work->nmarks && compare(r, work->marks[at].sequence, sequence) == 0)
+	if (is_truncated_at(r, at, sequence))
 	{
 		work->duplicates++;
 		return;
@@ -165,7 +131,7 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 	else
 		work->marks = repalloc(work->marks, (work->nmarks + 1) * sizeof(Scd2Mark));
 	memmove(&work->marks[at + 1], &work->marks[at], (work->nmarks - at) * sizeof(Scd2Mark));
-	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = SCD2_DELETE};
+	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = SCD2_DELETE, .scope = -1};
 	work->nmarks++;
 	work->cuts = work->cuts == NULL ? palloc(sizeof(Datum)) : repalloc(work->cuts, (work->ncuts + 1) * sizeof(Datum));
 	work->cuts[work->ncuts++] = sequence;
@@ -279,6 +245,14 @@ take_memory(void *arg, const Scd2Memory *was, const Scd2Memory *now)
 	ArrivalReceiver *r = arg;
 
 	scd2_recall_change(r->work->recall, r->key, was, now);
+}
+
+static bool
+is_in_scope(void *arg, const Scd2Mark *mark)
+{
+	ArrivalReceiver *r = arg;
+
+	return mark->scope < 0 || scd2_scope_has(r->flow, mark->scope, r->key);
 }
 
 /* ---- invalid events ---- */
@@ -623,7 +597,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 			.sequence_typlen = flow->sequence_typlen,
 			.sequence_typbyval = flow->sequence_typbyval,
 			.remembers = true,
-			.use = {.next_row = give_row, .next_memory = give_memory, .change = take_change, .remember = take_memory}
+			.use = {.next_row = give_row, .next_memory = give_memory, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
 		}
 	};
 	int			nest = NewGUCNestLevel();
@@ -688,32 +662,6 @@ scd2_read_cuts(Scd2Work *work)
 /* ---- what is recorded of a batch ---- */
 
 static void
-record_marks(Scd2Work *work)
-{
-	Scd2Flow   *flow = work->flow;
-	Oid			types[] = {INT4OID, TEXTOID};
-	Oid			output;
-	bool		varlena;
-	Scd2Identity self;
-	Datum	   *texts = palloc(work->ncuts * sizeof(Datum));
-
-	getTypeOutputInfo(flow->sequence_type, &output, &varlena);
-	become_owner(flow, &self);
-	for (int i = 0; i < work->ncuts; i++)
-		texts[i] = CStringGetTextDatum(OidOutputFunctionCall(output, work->cuts[i]));
-	scd2_become_self_again(&self);
-	for (int i = 0; i < work->ncuts; i++)
-	{
-		Datum		args[] = {Int32GetDatum(flow->flow_id), texts[i]};
-
-		if (SPI_execute_with_args("INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)"
-								  " SELECT target_schema, target_name, target_relid, $2, 'truncate', flow_id FROM scd2_internal.flow WHERE flow_id = $1",
-								  2, types, args, NULL, false, 0) != SPI_OK_INSERT)
-			elog(ERROR, "could not record a truncate");
-	}
-}
-
-static void
 record_rejects(Scd2Work *work)
 {
 	EphemeralNamedRelation enr = palloc0(sizeof(EphemeralNamedRelationData));
@@ -742,8 +690,8 @@ record_rejects(Scd2Work *work)
 void
 scd2_record_arrivals(Scd2Work *work)
 {
-	if (work->ncuts > 0)
-		record_marks(work);
+	for (int i = 0; i < work->ncuts; i++)
+		scd2_record_mark(work->flow, work->cuts[i], false);
 	if (work->rejects != NULL)
 		record_rejects(work);
 }

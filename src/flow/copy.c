@@ -32,6 +32,7 @@
 #include "flow/apply.h"
 #include "flow/direct.h"
 #include "flow/sqltext.h"
+#include "flow/marks.h"
 #include "flow/statements.h"
 #include "worker/sync.h"
 #include "worker/worker.h"

@@ -69,7 +69,9 @@ static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
 	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent,"
-	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
+	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
+	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
+	"           OR EXISTS (SELECT FROM scd2_internal.mark AS k WHERE k.target_relid = f.target_relid) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
 	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
@@ -127,6 +129,38 @@ read_columns(Scd2Flow *flow)
 	}
 }
 
+static bool
+field_is_true(const char *name)
+{
+	return strcmp(field(name), "t") == 0;
+}
+
+static Scd2Input
+input_of(const char *name)
+{
+	static const char *const names[] = {"net", "changes", "events", "snapshots"};
+
+	for (int i = 0; i < lengthof(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return (Scd2Input) i;
+	elog(ERROR, "unknown input \"%s\"", name);
+}
+
+static void
+read_snapshot_definition(Scd2Flow *flow)
+{
+	flow->scope = field("scope");
+	flow->delete_absent = field_is_true("delete_absent");
+	flow->max_delete_fraction = field("max_delete_fraction");
+	flow->version_query = field("version_query");
+	flow->takes_snapshots = field_is_true("takes_snapshots");
+	flow->sequence_type = field_int("sequence_type", InvalidOid);
+	if (!OidIsValid(flow->sequence_type))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("type of the sequence of flow \"%s\" does not exist", field("name"))));
+	flow->sequence_collation = get_typcollation(flow->sequence_type);
+}
+
 /* Reads the definition into a new flow. */
 static void
 read_definition(Scd2Flow *flow)
@@ -142,21 +176,22 @@ read_definition(Scd2Flow *flow)
 	MemoryContextSwitchTo(flow->cxt);	/* SPI left its own */
 	flow->target = field_int("target", InvalidOid);
 	flow->source = field_int("source", InvalidOid);
-	flow->shared = strcmp(field("shared"), "t") == 0;
-	flow->once = strcmp(field("once"), "t") == 0;
-	flow->feed = flow->once ? flow->source : field_int("feed", InvalidOid);
+	flow->input = input_of(field("input"));
+	flow->shared = field_is_true("shared");
+	flow->once = field_is_true("once");
+	flow->feedless = flow->once || flow->input == SCD2_SNAPSHOTS;
+	flow->feed = flow->feedless ? flow->source : field_int("feed", InvalidOid);
 	if (!OidIsValid(flow->target))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("target %s of flow \"%s\" does not exist", field("target_was"), field("name"))));
 	if (!OidIsValid(flow->feed))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("%s of flow \"%s\" does not exist", flow->once ? "source" : "feed", field("name"))));
+						errmsg("%s of flow \"%s\" does not exist", flow->feedless ? "source" : "feed", field("name"))));
 	flow->name = field("name");
 	flow->activity = psprintf("applying flow \"%s\"", flow->name);
 	flow->definition = field_int("definition", 0);
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
-	flow->input = strcmp(field("input"), "net") == 0 ? SCD2_NET : strcmp(field("input"), "events") == 0 ? SCD2_EVENTS : SCD2_CHANGES;
 	flow->sequence_by = field("sequence_by");
 	flow->delete_sequence_by = field("delete_sequence_by");
 	flow->end_sequence_by = field("end_sequence_by");
@@ -167,7 +202,7 @@ read_definition(Scd2Flow *flow)
 	flow->kept_out = field("kept_out");
 	flow->memory = field_int("memory", InvalidOid);
 	flow->memory_sql = field("memory_sql");
-	if (flow->input != SCD2_NET && !OidIsValid(flow->memory))
+	if (field_is_true("remembers") && !OidIsValid(flow->memory))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
 	flow->starting_version = field_int("starting_version", -1);
@@ -175,12 +210,15 @@ read_definition(Scd2Flow *flow)
 	flow->target_sql = field("target_sql");
 	flow->source_sql = field("source_sql");
 	flow->source_alias = field("source_alias");
-	flow->feed_sql = flow->once ? flow->source_sql : field("feed_sql");
+	flow->feed_sql = flow->feedless ? flow->source_sql : field("feed_sql");
 	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
 	flow->all_images = strcmp(field("all_images"), "t") == 0;
 	flow->start_column = field("start_column");
 	flow->end_column = field("end_column");
 	flow->current_column = field("current_column");
+	flow->sequence_type = TIMESTAMPTZOID;
+	if (flow->input == SCD2_SNAPSHOTS)
+		read_snapshot_definition(flow);
 	read_columns(flow);
 	settings = field_array("settings", &nsettings);
 	for (int i = 0; i < nsettings; i++)
@@ -193,7 +231,7 @@ find_leaf(Scd2Flow *flow)
 {
 	Relation	feed = table_open(flow->feed, AccessShareLock);
 
-	if (!flow->once && feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	if (!flow->feedless && feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 	{
 		PartitionDesc parts = RelationGetPartitionDesc(feed, true);
 
@@ -292,7 +330,6 @@ read_memory_layout(Scd2Flow *flow)
 	TupleDesc	desc;
 	Form_pg_attribute sequence;
 
-	flow->sequence_type = TIMESTAMPTZOID;
 	if (OidIsValid(flow->memory))
 	{
 		memory = table_open(flow->memory, AccessShareLock);

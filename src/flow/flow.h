@@ -53,7 +53,8 @@ typedef enum Scd2Input
 {
 	SCD2_NET,					/* per key and version the net effect */
 	SCD2_CHANGES,				/* each change is an event, with a sequence of its own */
-	SCD2_EVENTS					/* inserted rows are events */
+	SCD2_EVENTS,				/* inserted rows are events */
+	SCD2_SNAPSHOTS				/* no feed: all rows of the source, from time to time (snapshot.c) */
 } Scd2Input;
 
 typedef struct Scd2Flow
@@ -76,7 +77,8 @@ typedef struct Scd2Flow
 	bool		quarantine;		/* of invalid events */
 	bool		shared;			/* other flows write into the target too */
 	bool	   *absent;			/* columns that only others bring */
-	bool		once;			/* reads what is there, and has no feed: what is said of the feed is the source's */
+	bool		once;			/* reads what is there one time */
+	bool		feedless;		/* has no feed: what is said of the feed is the source's */
 	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */
 	int			sequence_column;	/* type 1: position in columns of what sequence_by is, -1: an expression */
 	int64		starting_version;	/* -1: the flow's own commit */
@@ -132,6 +134,15 @@ typedef struct Scd2Flow
 	struct Scd2Mark *marks;		/* of the target, ascending */
 	int			nmarks;
 	int64		marks_upto;		/* the last that is in them, by id */
+	struct Scd2Scope **scopes;	/* of snapshots among the marks */
+	int			nscopes;
+
+	/* Snapshots. */
+	char	   *scope;			/* expression over the keys; NULL: all */
+	bool		delete_absent;
+	char	   *max_delete_fraction;	/* a numeric, as text */
+	char	   *version_query;	/* NULL: not given */
+	bool		takes_snapshots;	/* the worker does: with a refresh_interval, or once */
 
 	TupleDesc	store_desc[SCD2_N_STORES];
 	SPIPlanPtr	plans[SCD2_N_STATEMENTS];

@@ -71,6 +71,7 @@ typedef struct Scd2Mark
 	Datum		sequence;
 	bool		snapshot;		/* the key was as it is just before the sequence; else it was deleted */
 	Scd2EventKind kind;			/* of a truncate: SCD2_DELETE or SCD2_CLOSE */
+	int			scope;			/* of a snapshot: which of the flow's scopes (scope.c), -1: it speaks of every key */
 } Scd2Mark;
 
 typedef enum Scd2ChangeKind

@@ -93,7 +93,6 @@ extern ParamListInfo scd2_params(SPIPlanPtr plan, int nargs, const Datum *args);
 extern void scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 
 /* arrivals.c */
-extern void scd2_load_marks(Scd2Flow *flow);
 extern void scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 extern void scd2_read_cuts(Scd2Work *work);
 extern void scd2_record_arrivals(Scd2Work *work);

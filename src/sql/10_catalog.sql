@@ -89,7 +89,7 @@ CREATE TABLE scd2_internal.flow (
     start_column     name NOT NULL DEFAULT '__start_at',
     end_column       name NOT NULL DEFAULT '__end_at',
     current_column   name,
-    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events')),   -- of a feed the net effect of each version, or each change; the rows inserted into an event table
+    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events', 'snapshots')),   -- of a feed the net effect of each version, or each change; the rows inserted into an event table; all rows of the source, from time to time
     absent           name[] NOT NULL DEFAULT '{}',      -- columns that others bring into the target: NULL in its own events
     sequence_by      text,                              -- expressions over the columns of the source; NULL: not given
     sequence_type    text NOT NULL DEFAULT 'timestamp with time zone',
@@ -102,10 +102,14 @@ CREATE TABLE scd2_internal.flow (
     on_invalid_event text NOT NULL DEFAULT 'fail' CHECK (on_invalid_event IN ('fail', 'quarantine')),
     memory_name      name,                              -- in the target's schema: what rows do not show of events; NULL: they come in order
     memory_relid     oid,
+    scope            text,                              -- 'snapshots': an expression over the keys; NULL: all
+    delete_absent    boolean NOT NULL DEFAULT true,     -- keys that a snapshot lacks are deleted
+    max_delete_fraction numeric,                        -- of the live keys, unless told otherwise
+    version_query    text,                              -- gives the version of a snapshot that the worker takes; NULL: now()
     initial_start    text,                              -- expression; NULL: the flow's beginning
     starting_version bigint,                            -- NULL: the flow's own commit
     once             boolean NOT NULL DEFAULT false,
-    refresh_interval interval NOT NULL DEFAULT '0',
+    refresh_interval interval NOT NULL DEFAULT '0',     -- 'snapshots': how often the worker takes one; 0: only apply_snapshot() does
     options          jsonb NOT NULL DEFAULT '{}',       -- the arguments as given, for describing and for kinds to come
     settings         text[] NOT NULL DEFAULT '{}',      -- 'TimeZone=…', 'DateStyle=…', 'IntervalStyle=…' at creation
     definition       integer NOT NULL DEFAULT 1,        -- grows with each change: cached plans are of one definition
@@ -139,6 +143,8 @@ CREATE TABLE scd2_internal.flow_state (
     rows_deleted        bigint NOT NULL DEFAULT 0,
     batches             bigint NOT NULL DEFAULT 0,
     last_batch          timestamptz,
+    snapshot_version    text,                           -- of the last snapshot, in the text form of the sequence's type
+    snapshot_at         timestamptz,                    -- when the worker looked at the source last, or it was applied
     finished_at         timestamptz
 ) WITH (fillfactor = 50);
 
@@ -157,7 +163,7 @@ CREATE TABLE scd2_internal.batch (
     PRIMARY KEY (flow_id, slot)
 ) WITH (fillfactor = 50);
 
--- Events of every key of a target that are remembered once: truncates.
+-- Events of every key of a target that are remembered once: truncates and complete snapshots.
 CREATE TABLE scd2_internal.mark (
     mark_id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target_schema name NOT NULL,
@@ -165,7 +171,9 @@ CREATE TABLE scd2_internal.mark (
     target_relid  oid NOT NULL,
     sequence      text NOT NULL,                        -- in the text form of the target's sequence type
     kind          text NOT NULL CHECK (kind IN ('truncate', 'close', 'snapshot')),
-    scope         text,                                 -- snapshot: of which keys it speaks; NULL: of all
+    scope         text,                                 -- snapshot: of which keys it speaks, an expression; NULL: of all
+    scope_alias   name,                                 -- what its columns may be qualified with
+    scope_settings text[],                              -- under which it was written
     flow_id       integer                               -- that brought it
 );
 CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
