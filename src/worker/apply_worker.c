@@ -26,6 +26,7 @@
 #include "feed/upkeep.h"
 #include "flow/apply.h"
 #include "flow/check.h"
+#include "worker/failpoint.h"
 #include "worker/worker.h"
 
 /* How long a flow may lag before a worker that is not at home takes it. */
@@ -415,7 +416,10 @@ try_flow_safely(KnownFlow *known)
 			known->flow->stale = true;
 		/* Unless it only has to begin again in another way. */
 		if (known->flow == NULL || known->flow->all_images == all_images)
+		{
+			SCD2_WAIT_POINT("failed");
 			record_failure(known, error);
+		}
 		FreeErrorData(error);
 	}
 	return taken;

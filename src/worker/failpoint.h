@@ -1,13 +1,15 @@
 /*
  * failpoint.h
- *		Places where a test can make a worker fail.
+ *		Places where a test can make a worker fail, or wait.
  *
- * SET pg_scd2.debug_fail_at = 'position written' (superuser, hidden) raises an error each time a worker comes by. Costs a comparison with NULL otherwise.
+ * SET pg_scd2.debug_fail_at = 'position written' (superuser, hidden) raises an error each time a worker comes by. With 'wait: failed' a worker that comes to the wait point "failed" stays there
+ * until a reload takes the setting back; outside a transaction. Both cost a comparison with NULL otherwise.
  */
 #ifndef SCD2_WORKER_FAILPOINT_H
 #define SCD2_WORKER_FAILPOINT_H
 
 #include "pg_scd2.h"
+#include "worker/worker.h"
 
 #define SCD2_FAIL_POINT(where) \
 	do \
@@ -16,6 +18,13 @@
 			ereport(ERROR, \
 					(errcode(ERRCODE_INTERNAL_ERROR), \
 					 errmsg("injected failure: %s", where))); \
+	} while (0)
+
+#define SCD2_WAIT_POINT(where) \
+	do \
+	{ \
+		while (unlikely(scd2_debug_fail_at != NULL && strcmp(scd2_debug_fail_at, "wait: " where) == 0)) \
+			scd2_worker_wait(10); \
 	} while (0)
 
 #endif							/* SCD2_WORKER_FAILPOINT_H */
