@@ -73,6 +73,21 @@ END $$;
 -- BEFORE statement trigger of feeds and targets: 55000 unless the worker writes, or the owner with pg_scd2.allow_target_writes = on.
 CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd2_guard' LANGUAGE C;
 
+-- Lets a trigger go with the extension: DROP EXTENSION takes it along.
+CREATE FUNCTION scd2_internal.depend_on_extension(relation oid, trigger name) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_depend_on_extension' LANGUAGE C STRICT;
+
+CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
+    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
+    PERFORM scd2_internal.depend_on_extension(relation, 'scd2_guard');
+END $$;
+COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS
+    'Keeps others than the worker from writing a feed or target. Statement triggers are not inherited: a feed''s partitions need it too.';
+
 -- The workers look whether they are still wanted when the calling transaction commits.
 CREATE FUNCTION scd2_internal.workers_changed() RETURNS void AS 'MODULE_PATHNAME', 'scd2_workers_changed' LANGUAGE C;
 

@@ -100,9 +100,7 @@ COMMENT ON FUNCTION scd2_internal.feed_name(oid, text) IS
 CREATE FUNCTION scd2_internal.guard_feed(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
-    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
-    EXECUTE format('ALTER TRIGGER scd2_guard ON %s DEPENDS ON EXTENSION pg_scd2', relation::regclass);
+    PERFORM scd2_internal.put_guard(relation);
     EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', relation::regclass);
 END $$;
 COMMENT ON FUNCTION scd2_internal.guard_feed(oid) IS
@@ -298,6 +296,27 @@ BEGIN
     PERFORM scd2_internal.note_children(source);
     RETURN relation;
 END $$;
+
+-- For track(): whoever enables the same table at the same time is waited for, and has done it then.
+CREATE FUNCTION scd2_internal.enabled_feed(caller oid, source regclass) RETURNS integer
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found_id integer := (SELECT f.feed_id FROM scd2_internal.feed f WHERE f.source_relid = source AND NOT f.disabled);
+BEGIN
+    IF found_id IS NULL THEN
+        PERFORM scd2_internal.check_enable(caller, source, '{}');
+        PERFORM scd2_internal.require_capture();
+        PERFORM scd2_internal.lock_source(source, true);
+        found_id := (SELECT f.feed_id FROM scd2_internal.feed f WHERE f.source_relid = source AND NOT f.disabled);
+    END IF;
+    IF found_id IS NULL THEN
+        PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
+        found_id := (SELECT f.feed_id FROM scd2_internal.feed f WHERE f.source_relid = source AND NOT f.disabled);
+    END IF;
+    RETURN found_id;
+END $$;
+COMMENT ON FUNCTION scd2_internal.enabled_feed(oid, regclass) IS 'The feed of a table, enabled if it is off. Errors as scd2.enable_change_feed.';
+
 COMMENT ON FUNCTION scd2.enable_change_feed(regclass, interval, name[], text) IS
     'Records every change of a table from the caller''s commit on in a change data feed, and returns the feed''s relation. source: an ordinary or partitioned table that you own; '
     'retention: how long rows are kept, NULL: pg_scd2.feed_retention; except_column_list: columns that are never stored; feed: its name in the source''s schema, NULL: <source>_changes. '

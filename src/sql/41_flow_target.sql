@@ -169,16 +169,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
 
-CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
-    EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
-    EXECUTE format('ALTER TRIGGER scd2_guard ON %s DEPENDS ON EXTENSION pg_scd2', relation::regclass);
-END $$;
-COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS 'Keeps others than the worker from writing a table';
-
 -- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$

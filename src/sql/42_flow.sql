@@ -463,9 +463,6 @@ COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS 'Rai
 -- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
 CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, once boolean, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
-DECLARE
-    feed_id integer;
 BEGIN
     IF sequence_by IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'sequence_by is missing',
@@ -484,12 +481,7 @@ BEGIN
         PERFORM scd2_internal.require_capture();
         RETURN NULL;
     END IF;
-    SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
-    IF feed_id IS NULL THEN
-        PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
-        SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
-    END IF;
-    RETURN feed_id;
+    RETURN scd2_internal.enabled_feed(caller, source);
 END $$;
 COMMENT ON FUNCTION scd2_internal.event_feed(oid, regclass, boolean, text, bigint, text, text) IS 'The feed of an event table, enabled if it is off; NULL for a flow that runs once';
 
@@ -591,11 +583,7 @@ BEGIN
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event', on_invalid_event IS DISTINCT FROM 'fail');
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
-    SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
-    IF feed_id IS NULL THEN
-        PERFORM scd2_internal.enable_change_feed(caller, source, NULL::interval, '{}'::name[], NULL::text);
-        SELECT f.feed_id INTO feed_id FROM scd2_internal.feed AS f WHERE f.source_relid = source AND NOT f.disabled;
-    END IF;
+    feed_id := scd2_internal.enabled_feed(caller, source);
     IF keys IS NULL THEN
         SELECT array_agg(a.attname ORDER BY k.n) INTO keys
             FROM pg_index AS i CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, n)

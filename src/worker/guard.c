@@ -3,13 +3,19 @@
  *		Keeps others from writing into feeds and targets.
  *
  * A statement trigger on each feed and target. Our workers pass. The owner passes after SET pg_scd2.allow_target_writes = on, which says that he knows: what he writes is in no source, and a
- * rebuild takes it away. Everybody else gets 55000. The trigger is always enabled, and depends on the extension, so that DROP EXTENSION needs no CASCADE for it.
+ * rebuild takes it away. Everybody else gets 55000. The trigger is always enabled, and depends on the extension, so that DROP EXTENSION needs no CASCADE for it. (Not by ALTER TRIGGER … DEPENDS ON EXTENSION: that locks the extension against everybody until
+ * the transaction ends, and the next who enables a feed, of whatever table, would wait as long.)
  */
 #include "postgres.h"
 
+#include "catalog/dependency.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_trigger.h"
+#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 
@@ -18,6 +24,7 @@
 #include "worker/worker.h"
 
 PG_FUNCTION_INFO_V1(scd2_guard);
+PG_FUNCTION_INFO_V1(scd2_depend_on_extension);
 
 Datum
 scd2_guard(PG_FUNCTION_ARGS)
@@ -42,4 +49,25 @@ scd2_guard(PG_FUNCTION_ARGS)
 				 errdetail("What is written by hand follows from no source, and a rebuild takes it away."),
 				 errhint("As the owner: SET pg_scd2.allow_target_writes = on;")));
 	return PointerGetDatum(NULL);
+}
+
+/*
+ * Has a trigger go with the extension. Arguments: a relation's oid, the trigger's name. Raises 42704 if either is gone.
+ */
+Datum
+scd2_depend_on_extension(PG_FUNCTION_ARGS)
+{
+	ObjectAddress trigger;
+	ObjectAddress extension;
+
+	ObjectAddressSet(trigger, TriggerRelationId,
+					 get_trigger_oid(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)), false));
+	ObjectAddressSet(extension, ExtensionRelationId, get_extension_oid(SCD2_EXTENSION, false));
+	LockDatabaseObject(ExtensionRelationId, extension.objectId, 0, AccessShareLock);
+	if (get_extension_oid(SCD2_EXTENSION, false) != extension.objectId)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("extension \"%s\" was dropped meanwhile", SCD2_EXTENSION)));
+	recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+	PG_RETURN_VOID();
 }
