@@ -10,6 +10,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
+#include "utils/datetime.h"
 #include "utils/guc.h"
 
 #include "pg_scd2.h"
@@ -21,6 +22,8 @@
 #include "worker/worker.h"
 
 PG_MODULE_MAGIC;
+
+#define DEBUG_FLAGS		(GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE)
 
 int			scd2_naptime = 1000;
 char	   *scd2_feed_retention = NULL;
@@ -34,6 +37,9 @@ bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
 char	   *scd2_debug_fail_at = NULL;
+int			scd2_debug_leaf_size = 1024 * 1024;
+int			scd2_debug_leaf_age = 60 * 1000;
+int			scd2_debug_upkeep_every = 10 * 1000;
 
 void		_PG_init(void);
 
@@ -51,6 +57,37 @@ define_boolean(const char *name, const char *what, const char *more, bool *var,
 {
 	DefineCustomBoolVariable(name, what, more, var, boot, context, 0,
 							 NULL, NULL, NULL);
+}
+
+/* The worker that needs the interval must not be the first to find that it is none. */
+static bool
+check_retention(char **newval, void **extra, GucSource source)
+{
+	char		copy[MAXDATELEN + 1];
+	char		work[256];
+	char	   *fields[MAXDATEFIELDS];
+	int			types[MAXDATEFIELDS];
+	int			nfields;
+	int			type;
+	struct pg_itm_in interval;
+
+	if (*newval == NULL || strlen(*newval) > MAXDATELEN)
+		return false;
+	strlcpy(copy, *newval, sizeof(copy));
+	memset(&interval, 0, sizeof(interval));
+	if ((ParseDateTime(copy, work, sizeof(work), fields, types, MAXDATEFIELDS, &nfields) != 0 ||
+		 DecodeInterval(fields, types, nfields, INTERVAL_FULL_RANGE, &type, &interval) != 0) &&
+		DecodeISO8601Interval(copy, &type, &interval) != 0)
+	{
+		GUC_check_errdetail("It must be an interval, like '7 days'.");
+		return false;
+	}
+	if (interval.tm_usec < 0 || interval.tm_mday < 0 || interval.tm_mon < 0 || interval.tm_year < 0)
+	{
+		GUC_check_errdetail("It must not be negative.");
+		return false;
+	}
+	return true;
 }
 
 static void
@@ -74,7 +111,7 @@ define_settings(void)
 	define_integer("pg_scd2.reader_timeout", "Time after which an unread reader is dropped; 0: never.", NULL,
 				   &scd2_reader_timeout, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
 	DefineCustomStringVariable("pg_scd2.feed_retention", "How long the rows of a feed are kept, an interval.", NULL,
-							   &scd2_feed_retention, "7 days", PGC_SIGHUP, 0, NULL, NULL, NULL);
+							   &scd2_feed_retention, "7 days", PGC_SIGHUP, 0, check_retention, NULL, NULL);
 	define_boolean("pg_scd2.enable_change_feed_on_create", "Enables the change feed of every table created from now on.", NULL,
 				   &scd2_enable_change_feed_on_create, false, PGC_USERSET);
 	define_boolean("pg_scd2.enabled", "Whether workers run; off: none anywhere, slots stay.", NULL,
@@ -83,8 +120,14 @@ define_settings(void)
 				   "A target that was written by hand no longer holds what its sources say.",
 				   &scd2_allow_target_writes, false, PGC_USERSET);
 	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
-							   &scd2_debug_fail_at, NULL, PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   &scd2_debug_fail_at, NULL, PGC_SUSET, DEBUG_FLAGS,
 							   NULL, NULL, NULL);
+	define_integer("pg_scd2.debug_leaf_size", "Size at which the last partition of a feed is cut, for tests.", NULL,
+				   &scd2_debug_leaf_size, 1024 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_leaf_age", "Age before which it is not cut because of its age, for tests.", NULL,
+				   &scd2_debug_leaf_age, 60 * 1000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_upkeep_every", "How often feeds are looked after, for tests.", NULL,
+				   &scd2_debug_upkeep_every, 10 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

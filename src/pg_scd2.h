@@ -25,6 +25,9 @@ extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;
 extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
+extern int	scd2_debug_leaf_size;	/* kB */
+extern int	scd2_debug_leaf_age;	/* ms */
+extern int	scd2_debug_upkeep_every;	/* ms */
 
 extern List *scd2_caller_path;	/* call.c */
 

@@ -1,33 +1,48 @@
 /*
  * upkeep.c
- *		What feeds need from time to time: their BRIN indexes summarised.
+ *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut.
  *
  * A BRIN index knows nothing of the pages that were added since it was last summarised: a read of any range scans them all. Vacuum summarises, but comes for an
  * insert-only table only when a fifth of it is new. (The index's own autosummarize asks autovacuum page by page, and floods the server's log when its queue is full.) So an idle apply worker
  * does it when a feed has grown by GROWN pages, and never waits for a lock: a vacuum that is at work does it too.
+ *
+ * The last partition of a feed is cut (32_feed_leaves.sql) when it has 1 GB, or when its first row is as old as a tenth of the feed's retention, but a minute at least: so that about ten partitions, or a
+ * minute's worth each, are there to be dropped one by one. One without rows is never cut. A cut that has to wait is tried at the next look; one that fails, after FAILED_PAUSE looks.
+ *
+ * Sizes and first rows are looked at here and not by SQL, which would wait for locks, and run code of the owner (src/ask.c).
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg_scd2.h"
+#include "capture/batch.h"
 #include "feed/upkeep.h"
+#include "worker/failpoint.h"
 
-#define LOOK_EVERY	(10 * USECS_PER_SEC)
-#define GROWN		256			/* pages */
+#define BUSY_FACTOR		6		/* how much more seldom a busy worker looks */
+#define FAILED_PAUSE	60		/* looks */
+#define GROWN			256		/* pages */
 
 typedef struct Leaf
 {
 	Oid			relid;
 	int64		summarised;		/* pages */
+	TimestampTz first;			/* commit time of the first row, 0: not known */
+	TimestampTz retry_at;		/* a cut failed: not before */
 } Leaf;
 
 static List *leaves = NIL;		/* of Leaf; forgets those that are gone at a restart */
@@ -53,49 +68,113 @@ leaf_of(Oid relid)
 	return leaf;
 }
 
-/* The leaves of feeds with their sizes, and their BRIN indexes. */
+/* The partitions of feeds that have a BRIN index, whether it takes new rows and may be cut, and at what age in seconds. */
 #define LIST_LEAVES \
-	"SELECT c.oid, pg_relation_size(c.oid) / current_setting('block_size')::bigint, x.indexrelid" \
-	" FROM scd2_internal.feed_state s CROSS JOIN LATERAL pg_partition_tree(s.feed_relid) t" \
-	" JOIN pg_class c ON c.oid = t.relid JOIN pg_index x ON x.indrelid = c.oid" \
+	"SELECT s.feed_relid, c.oid, x.indexrelid," \
+	"       s.state = 'running' AND c.relkind = 'r' AND pg_get_expr(c.relpartbound, 0) LIKE '% TO (MAXVALUE)'," \
+	"       (EXTRACT(epoch FROM coalesce(f.retention, current_setting('pg_scd2.feed_retention')::interval)) / 10)::float8" \
+	" FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_inherits h ON h.inhparent = s.feed_relid" \
+	" JOIN pg_class c ON c.oid = h.inhrelid JOIN pg_index x ON x.indrelid = c.oid" \
 	" JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam" \
-	" WHERE t.isleaf AND a.amname = 'brin' AND x.indisvalid"
+	" WHERE a.amname = 'brin' AND x.indisvalid"
+
+/* Opens a table if nobody stands in the way and it is still there, else NULL. */
+static Relation
+try_open(Oid relid, LOCKMODE mode)
+{
+	if (!ConditionalLockRelationOid(relid, mode))
+		return NULL;
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return table_open(relid, NoLock);
+	UnlockRelationOid(relid, mode);
+	return NULL;
+}
 
 static void
-summarise(Oid relid, int64 pages, Oid index)
+summarise(Leaf *leaf, int64 pages, Oid index)
 {
-	Leaf	   *leaf = leaf_of(relid);
 	Oid			types[] = {REGCLASSOID};
 	Datum		values[] = {ObjectIdGetDatum(index)};
+	Relation	rel;
 
-	if (pages < leaf->summarised)
-		leaf->summarised = 0;	/* rewritten */
-	if (pages < leaf->summarised + GROWN ||
-		!ConditionalLockRelationOid(relid, ShareUpdateExclusiveLock))
+	if (pages == leaf->summarised || (rel = try_open(leaf->relid, ShareUpdateExclusiveLock)) == NULL)
 		return;
+	table_close(rel, NoLock);
 	if (SPI_execute_with_args("SELECT brin_summarize_new_values($1)", 1, types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not summarise index %u", index);
 	leaf->summarised = pages;
 }
 
-/*
- * Looks after the feeds, if that is due. Outside a transaction, in a worker with nothing else to do. An error ends the worker, which begins anew.
- */
-void
-scd2_feed_upkeep(void)
+/* When the first row of a feed's partition was committed; 0: it has none. */
+static TimestampTz
+first_commit(Relation rel)
 {
-	static TimestampTz last_look = 0;
+	TableScanDesc scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TimestampTz first = 0;
+
+	if (RelationGetDescr(rel)->natts >= SCD2_META_COLUMNS &&
+		TupleDescAttr(RelationGetDescr(rel), SCD2_META_COMMIT_TIMESTAMP)->atttypid == TIMESTAMPTZOID &&
+		table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		bool		isnull;
+
+		first = DatumGetTimestampTz(slot_getattr(slot, SCD2_META_COMMIT_TIMESTAMP + 1, &isnull));
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+	return first;
+}
+
+/* Is the last partition of a feed to be cut? "seconds": the age at which it is. */
+static bool
+is_due(Leaf *leaf, Relation rel, int64 pages, double seconds)
+{
 	TimestampTz now = GetCurrentTimestamp();
+
+	if (pages == 0 || leaf->retry_at > now)
+		return false;
+	if (pages * (BLCKSZ / 1024) >= scd2_debug_leaf_size)
+		return true;
+	if (leaf->first == 0)
+		leaf->first = first_commit(rel);
+	return leaf->first != 0 && (now - leaf->first) / 1000.0 >= Max(seconds * 1000.0, (double) scd2_debug_leaf_age);
+}
+
+/* Looks at one partition. Returns whether it is to be cut. */
+static bool
+look_at(Leaf *leaf, Oid index, bool last, double seconds)
+{
+	Relation	rel = try_open(leaf->relid, AccessShareLock);
+	int64		pages;
+	bool		due;
+
+	if (rel == NULL)
+		return false;
+	pages = RelationGetNumberOfBlocks(rel);
+	due = last && is_due(leaf, rel, pages, seconds);
+	table_close(rel, AccessShareLock);
+	if (pages < leaf->summarised)
+		leaf->summarised = 0;	/* rewritten */
+	if (due || pages >= leaf->summarised + GROWN)
+		summarise(leaf, pages, index);
+	return due;
+}
+
+typedef struct Cut
+{
+	Oid			feed;
+	Leaf	   *leaf;
+} Cut;
+
+/* Looks at all partitions. Returns those to be cut, in "cxt". In a transaction, within SPI. */
+static List *
+look_at_all(MemoryContext cxt)
+{
 	SPITupleTable *table;
 	uint64		n;
+	List	   *cuts = NIL;
 
-	if (now - last_look < LOOK_EVERY)
-		return;
-	last_look = now;
-	pgstat_report_activity(STATE_RUNNING, "looking after feeds");
-	StartTransactionCommand();
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_execute(LIST_LEAVES, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not list feeds");
 	table = SPI_tuptable;
@@ -103,13 +182,93 @@ scd2_feed_upkeep(void)
 	for (uint64 i = 0; i < n; i++)
 	{
 		bool		isnull;
+		Datum		column[5];
+		Leaf	   *leaf;
 
-		summarise(DatumGetObjectId(SPI_getbinval(table->vals[i], table->tupdesc, 1, &isnull)),
-				  DatumGetInt64(SPI_getbinval(table->vals[i], table->tupdesc, 2, &isnull)),
-				  DatumGetObjectId(SPI_getbinval(table->vals[i], table->tupdesc, 3, &isnull)));
+		for (int k = 0; k < lengthof(column); k++)
+			column[k] = SPI_getbinval(table->vals[i], table->tupdesc, k + 1, &isnull);
+		leaf = leaf_of(DatumGetObjectId(column[1]));
+		if (look_at(leaf, DatumGetObjectId(column[2]), DatumGetBool(column[3]), DatumGetFloat8(column[4])))
+		{
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			Cut		   *cut = palloc(sizeof(Cut));
+
+			cut->feed = DatumGetObjectId(column[0]);
+			cut->leaf = leaf;
+			cuts = lappend(cuts, cut);
+			MemoryContextSwitchTo(old);
+		}
 	}
+	return cuts;
+}
+
+static void
+begin_work(void)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static void
+end_work(void)
+{
 	PopActiveSnapshot();
 	SPI_finish();
 	CommitTransactionCommand();
+}
+
+/* A transaction of its own: what goes wrong concerns this feed alone. */
+static void
+cut_feed(Cut *cut)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(cut->feed)};
+
+	PG_TRY();
+	{
+		begin_work();
+		if (SPI_execute_with_args("SELECT scd2_internal.cut_feed($1)", 1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+			elog(ERROR, "could not call scd2_internal.cut_feed()");
+		SCD2_FAIL_POINT("feed cut");
+		end_work();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		cut->leaf->retry_at = GetCurrentTimestamp() + (TimestampTz) scd2_debug_upkeep_every * 1000 * FAILED_PAUSE;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+}
+
+/*
+ * Looks after the feeds, if that is due. Outside a transaction, between other work ("busy") or with nothing else to do. An error ends the worker, which begins anew.
+ */
+void
+scd2_feed_upkeep(bool busy)
+{
+	static TimestampTz last_look = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *cuts;
+	ListCell   *lc;
+
+	if (now - last_look < (TimestampTz) scd2_debug_upkeep_every * 1000 * (busy ? BUSY_FACTOR : 1))
+		return;
+	last_look = now;
+	pgstat_report_activity(STATE_RUNNING, "looking after feeds");
+	begin_work();
+	cuts = look_at_all(cxt);
+	end_work();
+	MemoryContextSwitchTo(cxt);
+	foreach(lc, cuts)
+		cut_feed(lfirst(lc));
+	list_free_deep(cuts);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }

@@ -497,6 +497,7 @@ run(void)
 {
 	TimestampTz next;
 	int			homes = 0;		/* apply workers that flows were shared out to */
+	bool		busy;
 
 	fix_settings();
 	list_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 flows", ALLOCSET_SMALL_SIZES);
@@ -515,10 +516,11 @@ run(void)
 			homes = apply_workers();	/* a setting was reloaded: flows have another home */
 			tell_at_home();
 		}
-		if (one_round(&next) > 0)
-			continue;
+		busy = one_round(&next) > 0;
 		if (my_slot == 0)
-			scd2_feed_upkeep();
+			scd2_feed_upkeep(busy);
+		if (busy)
+			continue;
 		if (GetCurrentTimestamp() - listed_at >= (int64) scd2_naptime * 1000)
 		{
 			reload();

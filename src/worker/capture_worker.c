@@ -319,6 +319,7 @@ rest(void)
 		scd2_worker_wait(0);
 		return;
 	}
+	pgstat_report_stat(false);	/* what was not due after the last batch */
 	pgstat_report_activity(STATE_IDLE, NULL);
 	scd2_worker_wait(scd2_naptime);
 }
