@@ -341,8 +341,13 @@ try_flow(KnownFlow *known)
 	taken = take(known);
 	copied = false;
 	if (taken)
+	{
 		do_work(known);
+		SCD2_FAIL_POINT("applied");
+	}
 	end_work();
+	if (taken)
+		SCD2_FAIL_POINT("applied and committed");
 	if (copied)
 	{
 		/* Who is at home with the flow could not do this, and goes on now. */

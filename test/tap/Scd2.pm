@@ -124,12 +124,13 @@ sub create_audited_table
     return;
 }
 
-# start_writer(NODE, DATABASE, CLIENTS): writes into t until the server goes away or finish_writer().
+# start_writer(NODE, DATABASE, CLIENTS, SCRIPT): pgbench runs the script, by default one that writes into t, until the server goes away or finish_writer().
 sub start_writer
 {
-    my ($node, $db, $clients) = @_;
+    my ($node, $db, $clients, $own_script) = @_;
     my $script = PostgreSQL::Test::Utils::tempdir() . '/writer.sql';
-    PostgreSQL::Test::Utils::append_to_file($script, q{
+    unlink $script;
+    PostgreSQL::Test::Utils::append_to_file($script, $own_script // q{
 \set kind random(1, 10)
 \set id random(1, 200)
 \set v random(1, 1000)

@@ -1,0 +1,142 @@
+# Flows over event tables, with crashes in between: events late, twice and in any order, deletes, truncates, invalid ones; workers killed (a crash of the server) and terminated, immediate stops, errors
+# injected. After each the targets are what the definition makes of all events, each was counted once, and two flows into one target have brought it to the same.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Scd2;
+
+my $seed = $ENV{SEED} // int(rand(1_000_000));
+srand($seed);
+note "SEED=$seed";
+my $node = new_node('events', 'pg_scd2.batch_changes = 40', 'pg_scd2.max_apply_workers = 2', 'checkpoint_timeout = 30s');
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_scd2');
+wait_capture($node);
+$node->safe_psql('postgres', slurp_file('../oracle/events.sql'));
+$node->safe_psql('postgres', q{
+    CREATE TABLE ev (k int, p text, t text, u int, s int, op text, cut boolean);
+    CREATE TABLE ev2 (LIKE ev);
+    CREATE VIEW both_ev AS TABLE ev UNION ALL TABLE ev2;
+    -- the "n" events of a transaction; now and then some that were there before, and what cannot be an event
+    CREATE FUNCTION new_events(n int, top int) RETURNS SETOF ev LANGUAGE sql VOLATILE AS $$
+        SELECT CASE WHEN random() < 0.005 THEN NULL ELSE floor(random() * 80)::int END, CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END,
+               CASE WHEN random() < 0.1 THEN NULL ELSE chr(97 + floor(random() * 3)::int) END, floor(random() * 4)::int,
+               CASE WHEN random() < 0.005 THEN NULL ELSE floor(random() * top)::int END, CASE WHEN random() < 0.2 THEN 'D' ELSE 'U' END, random() < 0.0005
+        FROM generate_series(1, n);
+    $$;
+    INSERT INTO ev SELECT (new_events(300, 900)).*;
+    INSERT INTO ev2 SELECT (new_events(300, 900)).*});
+
+my $OPTIONS = q{apply_as_deletes => 'op = ''D''', apply_as_truncates => 'cut', on_invalid_event => 'quarantine'};
+my @FLOWS = (
+    "SELECT scd2.create_auto_cdc_flow('h', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', track_history_column_list => '{t}', stored_as_scd_type => 2, $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('c', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('both_h', 'ev', '{k,p}', 's', except_column_list => '{op,cut}', stored_as_scd_type => 2, shared => true, $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('both_h', 'ev2', '{k,p}', 's', except_column_list => '{op,cut}', stored_as_scd_type => 2, shared => true, name => 'second_h', $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('both_c', 'ev2', '{k,p}', 's', column_list => '{k,p,t,u}', shared => true, $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('both_c', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', shared => true, name => 'second_c', $OPTIONS)");
+
+# Events come later and later, mostly, and some were there before.
+my $WRITER = <<'SCRIPT';
+\set n random(1, 12)
+\set ending random(1, 10)
+\set which random(1, 3)
+BEGIN;
+\if :which = 1
+INSERT INTO ev2 SELECT (new_events(:n, 1500)).*;
+\else
+INSERT INTO ev SELECT (new_events(:n, 1500)).*;
+INSERT INTO ev SELECT * FROM (SELECT * FROM ev TABLESAMPLE BERNOULLI (5) LIMIT 3) q WHERE random() < 0.3;
+\endif
+\if :ending = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+SCRIPT
+
+sub pid_of
+{
+    my ($type) = @_;
+    return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 $type%' ORDER BY random() LIMIT 1");
+}
+
+# All of the server dies with the process, and comes back.
+sub crash
+{
+    my ($pid) = @_;
+    return unless $pid;
+    kill_backend($pid);
+    $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)") or die 'the server did not come back';
+    return;
+}
+
+my @points = ('decoded', 'committed', 'applied', 'applied and committed');
+my %INCIDENTS = (
+    'SIGKILL of capture' => sub { crash(wait_capture($node)); return; },
+    'SIGKILL of apply'   => sub { crash(pid_of('apply')); return; },
+    'immediate stop'     => sub { $node->stop('immediate'); $node->start; return; },
+    'workers terminated' => sub {
+        for (1 .. 4)
+        {
+            $node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 apply%' OR (backend_type LIKE 'pg_scd2 capture%' AND random() < 0.5)});
+            select(undef, undef, undef, rand(0.4));
+        }
+        return;
+    },
+    'errors injected'    => sub {
+        $node->safe_psql('postgres', "ALTER SYSTEM SET pg_scd2.debug_fail_at = '$points[rand @points]'");
+        $node->reload;
+        sleep 1;
+        $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
+        $node->reload;
+        return;
+    });
+
+my $round = 0;
+for my $incident ('immediate stop', 'SIGKILL of apply', 'SIGKILL of capture', 'workers terminated', 'SIGKILL of apply', 'errors injected', 'immediate stop', 'SIGKILL of apply')
+{
+    $round++;
+    my $writer = start_writer($node, 'postgres', 3, $WRITER);
+    # flows begin while others write and things go wrong
+    $node->safe_psql('postgres', shift @FLOWS) if @FLOWS;
+    select(undef, undef, undef, rand(0.8));
+    $INCIDENTS{$incident}->();
+    finish_writer($writer);
+    wait_capture($node);
+    $node->safe_psql('postgres', shift @FLOWS) if @FLOWS && $round > 1;
+    $node->poll_query_until('postgres', "SELECT scd2.sync('50 s') > 0") or die 'sync';
+    compare("after $incident ($round)");
+}
+$node->safe_psql('postgres', "SELECT scd2.full_refresh('both_h'), scd2.full_refresh('h'), scd2.full_refresh('c')");
+sync($node);
+compare('rebuilt', 1);
+cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM h'), '>', 500, 'there was something to compare');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'both_h_memory'}), '1', 'shared targets remember');
+done_testing();
+
+sub compare
+{
+    my ($when, $rebuilt) = @_;
+    my %columns = (h => 'k, p, t, u, __start_at, __end_at', c => 'k, p, t, u', both_h => 'k, p, t, u, s, __start_at, __end_at', both_c => 'k, p, t, u');
+    for my $target (split /\n/, $node->safe_psql('postgres', 'SELECT DISTINCT target FROM scd2.flows ORDER BY 1'))
+    {
+        my @sources = split /\n/, $node->safe_psql('postgres', "SELECT source FROM scd2.flows WHERE target = '$target'::regclass");
+        my $events = @sources == 2 ? 'both_ev' : $sources[0];
+        my $tracked = $target eq 'h' ? 't' : 't, u';
+        my $wanted = $target =~ /h$/ ? $columns{$target} =~ s/__start_at, __end_at/start, "end"/r : $columns{$target};
+        my $where = $target =~ /c$/ ? 'WHERE "end" IS NULL' : '';
+        # both_h has s, too, which is what the sequence is: not tracked
+        is($node->safe_psql('postgres', "SELECT differences('$target', '$columns{$target}', format('$wanted FROM (%s) AS x $where', expected('$events', 's::int', '$tracked')))"),
+            '0', "$target $when");
+    }
+    is($node->safe_psql('postgres', q{SELECT flow || ' ' || state || coalesce(' ' || last_error, '') FROM scd2.flows WHERE state <> 'running' OR events <> applied + duplicates + rejected}), '', "flows run, counters add up $when");
+    for my $source ($rebuilt ? () : ('ev', 'ev2'))
+    {
+        is($node->safe_psql('postgres', "SELECT flow, events FROM scd2.flows WHERE source = '$source'::regclass AND events <> (SELECT count(*) FROM $source)"), '', "each event of $source counted once $when");
+        is($node->safe_psql('postgres', "SELECT flow FROM scd2.flows f WHERE source = '$source'::regclass AND rejected <> (SELECT count(*) FROM scd2.rejected_events r WHERE r.flow = f.flow)"),
+            '', "each invalid event of $source kept once $when");
+    }
+    return;
+}
