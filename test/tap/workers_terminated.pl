@@ -26,12 +26,20 @@ for my $round (1 .. 10)
     $longest = time - $start if time - $start > $longest;
     select(undef, undef, undef, rand(0.3));
 }
+# ... and again and again, without waiting for them: whatever they are at, also before they have the slot (OP-04)
+for my $round (1 .. 60)
+{
+    $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 capture%' OR (backend_type LIKE 'pg_scd2%' AND $round % 5 = 0)");
+    select(undef, undef, undef, 0.05);
+}
 finish_writer($writer);
+wait_capture($node);
 sync($node);
-feed_is_right($node, 'postgres', 'after ten terminations');
-history_is_right($node, 'postgres', 'after ten terminations');
+feed_is_right($node, 'postgres', 'after all that');
+history_is_right($node, 'postgres', 'after all that');
 cmp_ok($longest, '<', 10, sprintf('a terminated worker was back after at most %.1f s', $longest));
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 capture%'"), '1', 'one capture worker');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), '1', 'one slot');
 my @errors = grep { /ERROR|FATAL|PANIC/ && !/terminating|pg_scd2 writer/ } split /\n/, slurp_file($node->logfile);
 cmp_ok(scalar @errors, '<=', 10, 'no flood of errors in the log') or diag(join "\n", @errors[0 .. 20]);
 done_testing();
