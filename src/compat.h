@@ -21,6 +21,8 @@
 #include "replication/reorderbuffer.h"
 #include "replication/slot.h"
 #include "storage/buffile.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -215,6 +217,21 @@ scd2_update_tuple(ResultRelInfo *rri, ItemPointer tid, TupleTableSlot *slot, ESt
 	simple_table_tuple_update(rri->ri_RelationDesc, tid, slot, GetActiveSnapshot(), &indexes);
 	if (rri->ri_NumIndices > 0 && indexes)
 		list_free(ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL));
+#endif
+}
+
+/* 18 knows the WAL writer by its number. */
+static inline void
+scd2_nudge_wal_writer(void)
+{
+#if PG_VERSION_NUM >= 180000
+	ProcNumber	writer = ProcGlobal->walwriterProc;
+
+	if (writer != INVALID_PROC_NUMBER)
+		SetLatch(&GetPGProcByNumber(writer)->procLatch);
+#else
+	if (ProcGlobal->walwriterLatch)
+		SetLatch(ProcGlobal->walwriterLatch);
 #endif
 }
 

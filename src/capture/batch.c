@@ -7,8 +7,8 @@
  * A transaction takes a version with its first row (or with the failure of a feed: a gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
  * versions and control records (clock.c).
  *
- * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. All
- * buffers together stay near BUFFER_KB: the first feed of a batch gets half, each later one half of what is left, never less than MIN_BUFFER_KB.
+ * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. In memory all
+ * buffers together may keep what the decoder leaves of decoding_work_mem when a transaction is replayed, MIN_MEMORY at least; a batch that keeps that much is written before more is decoded.
  *
  * The usual row is not taken apart at all. The metadata before the source's columns end at a multiple of MAXALIGN, as a tuple's data begin at one, so the data of the source's tuple are
  * right behind them as they stand: see scd2_batch_add_image().
@@ -29,8 +29,7 @@
 #include "capture/batch.h"
 #include "capture/clock.h"
 
-#define BUFFER_KB		16384
-#define MIN_BUFFER_KB	64
+#define MIN_MEMORY		((Size) 16 * 1024 * 1024)
 
 static Datum change_type_datums[5];
 
@@ -111,6 +110,7 @@ scd2_batch_reset(Scd2Batch *batch)
 	batch->controls = NIL;
 	batch->nxids = 0;
 	batch->changes = 0;
+	batch->memory.used = 0;
 	MemoryContextReset(batch->cxt);
 }
 
@@ -127,14 +127,24 @@ full_xid(TransactionId xid)
 }
 
 void
-scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time)
+scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time, Size memory)
 {
+	batch->memory.limit = Max(memory, MIN_MEMORY);
 	batch->xid = xid;
 	batch->full_xid = full_xid(xid);
 	batch->commit_time = commit_time;
 	batch->has_version = false;
 	batch->ordinal = 0;
 	batch->first_control = list_length(batch->controls);
+}
+
+/*
+ * Is it time to write the batch? Rows that are kept while more is decoded add to the decoder's memory, so they are few.
+ */
+bool
+scd2_batch_is_full(const Scd2Batch *batch, int max_changes)
+{
+	return batch->changes >= max_changes || batch->memory.used >= MIN_MEMORY;
 }
 
 static void
@@ -205,10 +215,8 @@ touch_feed(Scd2Batch *batch, Scd2Feed *feed)
 static void
 open_rows(Scd2Batch *batch, Scd2Feed *feed)
 {
-	int			kb = Max(BUFFER_KB >> Min(list_length(batch->feeds) + 1, 10), MIN_BUFFER_KB);
-
 	touch_feed(batch, feed);
-	feed->rows = scd2_rows_create(batch->cxt, batch->owner, (Size) kb * 1024);
+	feed->rows = scd2_rows_create(batch->cxt, batch->owner, &batch->memory);
 	feed->first_version = batch->version;
 }
 

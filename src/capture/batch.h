@@ -77,6 +77,7 @@ typedef struct Scd2Batch
 	TransactionId *xids;		/* top transactions with changes of ours */
 	int			nxids;
 	int			maxxids;
+	Scd2RowMemory memory;		/* of the row buffers */
 	int64		changes;		/* rows and controls */
 	XLogRecPtr	end_lsn;		/* end of the last transaction decoded, of whatever content */
 	XLogRecPtr	captured_end;	/* end of the last one that left something here */
@@ -97,7 +98,8 @@ typedef struct Scd2Batch
 
 extern Scd2Batch *scd2_batch_create(MemoryContext parent, int64 version, TimestampTz timestamp);
 extern void scd2_batch_reset(Scd2Batch *batch);
-extern void scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time);
+extern void scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz commit_time, Size memory);
+extern bool scd2_batch_is_full(const Scd2Batch *batch, int max_changes);
 extern void scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn);
 extern TimestampTz scd2_batch_tick(Scd2Batch *batch);
 extern void scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type);

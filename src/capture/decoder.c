@@ -38,6 +38,7 @@
 #include "compat.h"
 #include "capture/decoder.h"
 
+#define SPARE_MEMORY	((Size) 64 * 1024 * 1024)	/* beyond decoding_work_mem */
 #define OTHERS_BYTES	(16 * 1024 * 1024)	/* so much WAL counts as others', whatever is in it */
 #define OTHERS_XIDS		1000	/* so many transactions' catalog rows are worth letting go */
 
@@ -225,7 +226,7 @@ scd2_decoder_read(Scd2Batch *batch, int max_changes)
 
 	scd2_decoder_settle_caches();
 	CurrentResourceOwner = batch->owner;
-	while (batch->changes < max_changes)
+	while (!scd2_batch_is_full(batch, max_changes))
 	{
 		char	   *error = NULL;
 		XLogRecord *record;
@@ -249,6 +250,18 @@ scd2_decoder_read(Scd2Batch *batch, int max_changes)
 	MemoryContextSwitchTo(old);
 	CurrentResourceOwner = owner;
 	return reached_end;
+}
+
+/*
+ * Bytes that the worker may use besides what the decoder holds now. Its own count of them is short by a third, which the limit it is given takes into account.
+ */
+Size
+scd2_decoder_spare_memory(void)
+{
+	Size		may = (Size) scd2_decoding_work_mem * 1024 + SPARE_MEMORY;
+	Size		holds = decoder->reorder->size / 3 * 4;
+
+	return may > holds ? may - holds : 0;
 }
 
 /* The end of the last record decoded. */

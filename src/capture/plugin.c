@@ -25,6 +25,7 @@
 #include "pg_scd2.h"
 #include "compat.h"
 #include "capture/captured.h"
+#include "capture/decoder.h"
 #include "capture/images.h"
 #include "capture/plugin.h"
 #include "feed/layout.h"
@@ -68,7 +69,7 @@ plugin_filter_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
 static void
 plugin_begin(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
 {
-	scd2_batch_begin_transaction(batch, txn->xid, scd2_txn_commit_time(txn));
+	scd2_batch_begin_transaction(batch, txn->xid, scd2_txn_commit_time(txn), scd2_decoder_spare_memory());
 }
 
 static void

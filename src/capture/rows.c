@@ -6,7 +6,7 @@
  * a temporary file and read back whole.
  *
  * A chunk is a sequence of (length, padding to MAXALIGN, heap tuple, padding). No row straddles chunks. The first is small, so that a transaction of one row
- * costs little, each next one twice as big up to MAX_CHUNK. Full chunks are kept until "memory" is used up; from then on they go to the file.
+ * costs little, each next one twice as big up to MAX_CHUNK. Full chunks are kept as long as there is room, which all buffers of a batch share; from then on they go to the file.
  */
 #include "postgres.h"
 
@@ -35,9 +35,8 @@ struct Scd2Rows
 {
 	MemoryContext cxt;
 	ResourceOwner owner;		/* of the file */
-	Size		memory;			/* bytes that may still be kept in memory */
+	Scd2RowMemory *memory;		/* shared by all buffers of a batch */
 	Size		chunk_size;		/* of the next chunk */
-	Size		max_chunk;
 	Chunk	   *first;			/* kept chunks, full, in order */
 	Chunk	   *last;
 	Chunk	   *filling;		/* the newest: after all of them and the file; NULL: no rows yet */
@@ -66,11 +65,11 @@ make_chunk(Scd2Rows *rows, Size size)
 }
 
 /*
- * Makes an empty buffer in "cxt", which frees its memory; the file is closed by scd2_rows_end() and belongs to "owner". About "memory" bytes are
- * used before it spills.
+ * Makes an empty buffer in "cxt", which frees its memory; the file is closed by scd2_rows_end() and belongs to "owner". Full chunks are kept as long as
+ * "memory" has room for them.
  */
 Scd2Rows *
-scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Size memory)
+scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Scd2RowMemory *memory)
 {
 	Scd2Rows   *rows = MemoryContextAllocZero(cxt, sizeof(Scd2Rows));
 
@@ -78,7 +77,6 @@ scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Size memory)
 	rows->owner = owner;
 	rows->memory = memory;
 	rows->chunk_size = FIRST_CHUNK;
-	rows->max_chunk = Max(Min(memory / 4, MAX_CHUNK), FIRST_CHUNK);
 	return rows;
 }
 
@@ -111,7 +109,7 @@ next_filling(Scd2Rows *rows, Size need)
 {
 	Chunk	   *full = rows->filling;
 
-	if (full != NULL && (rows->file != NULL || full->size > rows->memory))
+	if (full != NULL && (rows->file != NULL || rows->memory->used + full->size > rows->memory->limit))
 	{
 		spill(rows, full);
 		full->used = 0;
@@ -122,7 +120,7 @@ next_filling(Scd2Rows *rows, Size need)
 	}
 	else if (full != NULL)
 	{
-		rows->memory -= full->size;
+		rows->memory->used += full->size;
 		if (rows->last != NULL)
 			rows->last->next = full;
 		else
@@ -130,7 +128,7 @@ next_filling(Scd2Rows *rows, Size need)
 		rows->last = full;
 	}
 	rows->filling = make_chunk(rows, Max(need, rows->chunk_size));
-	rows->chunk_size = Min(rows->chunk_size * 2, rows->max_chunk);
+	rows->chunk_size = Min(rows->chunk_size * 2, MAX_CHUNK);
 }
 
 /*
@@ -176,7 +174,7 @@ read_chunk(Scd2Rows *rows)
 
 	scd2_read_exact(rows->file, &used, sizeof(Size));
 	if (chunk == NULL || chunk->size < used)
-		chunk = rows->from_file = make_chunk(rows, Max(used, rows->max_chunk));
+		chunk = rows->from_file = make_chunk(rows, Max(used, MAX_CHUNK));
 	scd2_read_exact(rows->file, chunk->data, used);
 	chunk->used = used;
 	rows->left_in_file--;

@@ -10,7 +10,14 @@
 
 typedef struct Scd2Rows Scd2Rows;
 
-extern Scd2Rows *scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Size memory);
+/* What the buffers of a batch keep in memory, and may keep together, in bytes. */
+typedef struct Scd2RowMemory
+{
+	Size		used;
+	Size		limit;
+} Scd2RowMemory;
+
+extern Scd2Rows *scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Scd2RowMemory *memory);
 extern HeapTupleHeader scd2_rows_add(Scd2Rows *rows, uint32 len);
 extern void scd2_rows_rewind(Scd2Rows *rows);
 extern bool scd2_rows_next_chunk(Scd2Rows *rows);

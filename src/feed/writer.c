@@ -14,6 +14,9 @@
  *
  * If the source gained columns that the feed lacks, the feed gets them here, in the same transaction. Columns that the owner added to the feed by hand must accept NULL.
  *
+ * While much is written the WAL writer is woken now and then: its writes and flushes run beside ours, which would otherwise wait in the middle of a page's eviction. (A
+ * tenth of the time.)
+ *
  * A lock on a feed is waited for: capture waits with it (scd2.capture shows for whom).
  */
 #include "postgres.h"
@@ -50,6 +53,7 @@
 #include "names.h"
 
 #define ROWS_AT_ONCE	1000
+#define NUDGE_BYTES		((Size) 1024 * 1024)
 #define WRITE_OPTIONS	(TABLE_INSERT_SKIP_FSM | TABLE_INSERT_NO_LOGICAL)
 
 /* One feed being written. */
@@ -381,6 +385,7 @@ write_rows(Writer *w)
 {
 	Scd2Feed   *feed = w->feed;
 	HeapTupleData row;
+	Size		since_nudge = 0;
 
 	scd2_rows_rewind(feed->rows);
 	while (scd2_rows_next_chunk(feed->rows))
@@ -389,9 +394,15 @@ write_rows(Writer *w)
 		{
 			if (feed->failure && row_version(w, &row) >= feed->failed_version)
 				break;
+			since_nudge += row.t_len;
 			add_row(w, &row);
 		}
 		flush_rows(w);
+		if (since_nudge >= NUDGE_BYTES)
+		{
+			scd2_nudge_wal_writer();
+			since_nudge = 0;
+		}
 		CHECK_FOR_INTERRUPTS();
 	}
 }

@@ -42,6 +42,7 @@
 #include "capture/batch.h"
 #include "capture/captured.h"
 #include "capture/decoder.h"
+#include "capture/memory.h"
 #include "capture/plugin.h"
 #include "capture/position.h"
 #include "capture/write.h"
@@ -56,6 +57,7 @@
 #define CONFIRM_EVERY	(10 * USECS_PER_SEC)
 #define STANDBY_SNAPSHOT_BYTES	(64 * 1024 * 1024)
 #define STANDBY_SNAPSHOT_EVERY	(10 * USECS_PER_SEC)
+#define GIVE_BACK_AFTER	(10 * USECS_PER_SEC)
 
 static Scd2Database *db;
 static Scd2Batch *batch;
@@ -66,6 +68,7 @@ static XLogRecPtr written_commit = InvalidXLogRecPtr;
 static TimestampTz last_confirm = 0;
 static TimestampTz last_batch = 0;
 static TimestampTz last_advance = 0;
+static TimestampTz last_give_back = 0;
 
 /* PROC_IN_LOGICAL_DECODING would make our rows vanish: see decoder.c. */
 static void
@@ -312,7 +315,9 @@ work(void)
 static void
 rest(void)
 {
-	if (GetCurrentTimestamp() - last_batch < COALESCE_MS * 1000)
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (now - last_batch < COALESCE_MS * 1000)
 	{
 		(void) WaitLatch(NULL, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, COALESCE_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
@@ -321,6 +326,11 @@ rest(void)
 	}
 	pgstat_report_stat(false);	/* what was not due after the last batch */
 	pgstat_report_activity(STATE_IDLE, NULL);
+	if (now - last_batch > GIVE_BACK_AFTER && now - last_give_back > GIVE_BACK_AFTER)
+	{
+		scd2_memory_give_back();
+		last_give_back = now;
+	}
 	scd2_worker_wait(scd2_naptime);
 }
 
@@ -343,6 +353,7 @@ run(void)
 
 	memset(&position, 0, sizeof(position));
 	scd2_require_settings();
+	scd2_memory_keep();
 	set_decoding_memory();
 	open_everything(&position);
 	scd2_worker_set_state(SCD2_CAPTURE_RUNNING);
