@@ -52,6 +52,7 @@ SELECT count(*) FROM ((TABLE c EXCEPT ALL TABLE c2) UNION ALL (TABLE c2 EXCEPT A
 -- an event table whose rows end; a delete has no end; ends that are not above the start, or NaN, are invalid
 CREATE TABLE ev (k int, v text, seq numeric, upto numeric, op text);
 SELECT scd2.create_auto_cdc_flow('n', 'ev', '{k}', 'seq', apply_as_deletes => 'op = ''D''', end_sequence_by => 'upto', column_list => '{k,v}', stored_as_scd_type => 2, on_invalid_event => 'quarantine');
+SELECT scd2.sync() >= 0;
 INSERT INTO ev VALUES (1, 'a', 1, 5, 'U'), (1, NULL, 3, 2, 'D'), (1, 'b', 4, 'Infinity', 'U'), (2, 'x', 5, 5, 'U'), (2, 'y', 5, 4, 'U'), (2, 'z', 6, 'NaN', 'U'), (2, 'ok', 7, NULL, 'U'), (2, 'no', NULL, 9, 'U'), (NULL, 'no', 8, 9, 'U'), (2, 'w', 9, '-Infinity', 'U');
 SELECT scd2.sync() >= 0;
 TABLE n ORDER BY k, __start_at;

@@ -64,7 +64,7 @@ typedef struct ArrivalReceiver
 	Datum		lowest;			/* its first new sequence */
 	bool		has_lowest;
 	int			next_cut;
-	Scd2Row    *current;		/* type 1: its row */
+	Scd2Row    *first;			/* of its rows that were given; NULL: none yet */
 } ArrivalReceiver;
 
 /* ---- marks ---- */
@@ -151,11 +151,11 @@ add_event(ArrivalReceiver *r, Datum sequence, Scd2EventKind kind, Scd2Image *ima
 	scd2_timeline_event(&r->timeline, &event);
 }
 
-/* New truncates up to a sequence are events of the key too; "all": those that are left. (Of type 1 the timeline finds them among the marks.) */
+/* New truncates up to a sequence are events of the key too; "all": those that are left. (Of type 1 the timeline finds them among the marks, unless each column is for itself.) */
 static void
 pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
 {
-	if (r->flow->scd_type == 1)
+	if (r->flow->scd_type == 1 && r->flow->shape.ignores_null == NULL)
 		return;
 	for (; r->next_cut < r->work->ncuts; r->next_cut++)
 	{
@@ -186,7 +186,7 @@ begin_key(ArrivalReceiver *r, const Datum *columns)
 	r->in_key = true;
 	r->has_lowest = false;
 	r->next_cut = r->cutting ? r->work->ncuts : r->work->cuts_recorded;
-	r->current = NULL;
+	r->first = NULL;
 	r->key = palloc(flow->nkeys * sizeof(Datum));
 	for (int i = 0; i < flow->nkeys; i++)
 		r->key[i] = datumCopy(columns[flow->keys[i]], flow->shape.typbyval[flow->keys[i]], flow->shape.typlen[flow->keys[i]]);
@@ -220,8 +220,8 @@ give_row(void *arg)
 	ArrivalReceiver *r = arg;
 	Scd2Row    *row = scd2_work_next_row(r->work, r->key, r->lowest);
 
-	if (r->flow->scd_type == 1 && row != NULL)
-		r->current = row;
+	if (r->first == NULL)
+		r->first = row;
 	return row;
 }
 
@@ -230,7 +230,16 @@ give_memory(void *arg)
 {
 	ArrivalReceiver *r = arg;
 
-	return scd2_recall_next(r->work->recall, r->key, r->lowest, r->current);
+	return scd2_recall_next(r->work->recall, r->key, r->lowest, r->first);
+}
+
+/* (Of a row that begins with the new events, nothing is before it.) */
+static Scd2Image *
+give_image_before(void *arg, const Scd2Row *row)
+{
+	ArrivalReceiver *r = arg;
+
+	return compare(r, row->start, r->lowest) >= 0 ? NULL : scd2_work_image_before(r->work, r->key, row);
 }
 
 static void
@@ -597,7 +606,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 			.sequence_typlen = flow->sequence_typlen,
 			.sequence_typbyval = flow->sequence_typbyval,
 			.remembers = true,
-			.use = {.next_row = give_row, .next_memory = give_memory, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
+			.use = {.next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
 		}
 	};
 	int			nest = NewGUCNestLevel();

@@ -68,7 +68,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
 	"           OR EXISTS (SELECT FROM scd2_internal.mark AS k WHERE k.target_relid = f.target_relid) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
@@ -89,31 +89,38 @@ static const char definition_query[] =
 	" LEFT JOIN pg_catalog.pg_class AS c ON c.oid = e.feed_relid LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = c.relnamespace"
 	" WHERE f.flow_id = $1";
 
+/* Which of the columns are in a list of names. */
+static bool *
+read_column_set(Scd2Flow *flow, const char *name)
+{
+	int			n;
+	char	  **names = field_array(name, &n);
+	bool	   *set = palloc0(flow->shape.ncolumns * sizeof(bool));
+
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		for (int k = 0; k < n; k++)
+			set[i] |= strcmp(names[k], flow->columns[i]) == 0;
+	return set;
+}
+
 /* Columns: which there are, and what they are to the flow. */
 static void
 read_columns(Scd2Flow *flow)
 {
 	char	  **keys;
-	char	  **tracked;
-	char	  **absent;
-	int			ntracked;
-	int			nabsent;
+	bool		ignores = false;
 	char	   *sequence_column = flow->scd_type == 1 ? field("sequence_column") : NULL;
 
 	flow->columns = field_array("columns", &flow->shape.ncolumns);
 	keys = field_array("keys", &flow->nkeys);
-	tracked = field_array("tracked", &ntracked);
 	flow->sequence_column = -1;
 	for (int i = 0; sequence_column != NULL && i < flow->shape.ncolumns; i++)
 		if (strcmp(flow->columns[i], sequence_column) == 0)
 			flow->sequence_column = i;
-	absent = field_array("absent", &nabsent);
-	flow->absent = palloc0(flow->shape.ncolumns * sizeof(bool));
-	for (int i = 0; i < flow->shape.ncolumns; i++)
-		for (int k = 0; k < nabsent; k++)
-			flow->absent[i] |= strcmp(absent[k], flow->columns[i]) == 0;
+	flow->absent = read_column_set(flow, "absent");
+	flow->shape.tracked = read_column_set(flow, "tracked");
+	flow->shape.ignores_null = read_column_set(flow, "ignores_null");
 	flow->keys = palloc0(flow->nkeys * sizeof(int));
-	flow->shape.tracked = palloc0(flow->shape.ncolumns * sizeof(bool));
 	flow->shape.is_key = palloc0(flow->shape.ncolumns * sizeof(bool));
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
@@ -123,10 +130,11 @@ read_columns(Scd2Flow *flow)
 				flow->keys[k] = i;
 				flow->shape.is_key[i] = true;
 			}
-		for (int k = 0; k < ntracked; k++)
-			if (strcmp(tracked[k], flow->columns[i]) == 0)
-				flow->shape.tracked[i] = true;
+		ignores |= flow->shape.ignores_null[i];
+		flow->ignores_untracked |= flow->shape.ignores_null[i] && !flow->shape.tracked[i];
 	}
+	if (!ignores)
+		flow->shape.ignores_null = NULL;
 }
 
 static bool
@@ -341,9 +349,10 @@ read_memory_layout(Scd2Flow *flow)
 		flow->memory_kind = find_attnum(desc, "_kind");
 		flow->memory_version = find_attnum(desc, "_version");
 		flow->memory_ordinal = find_attnum(desc, "_ordinal");
+		flow->memory_sequences = flow->scd_type == 1 && flow->shape.ignores_null != NULL ? find_attnum(desc, "_sequences") : 0;
 		flow->memory_index = scd2_primary_key_index(memory);
 		if (flow->memory_sequence == 0 || flow->memory_kind == 0 || flow->memory_version == 0 || flow->memory_ordinal == 0 ||
-			!OidIsValid(flow->memory_index))
+			(flow->scd_type == 1 && flow->shape.ignores_null != NULL && flow->memory_sequences == 0) || !OidIsValid(flow->memory_index))
 			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 							errmsg("memory %s of flow \"%s\" is not as it was made", flow->memory_sql, flow->name)));
 		sequence = TupleDescAttr(desc, flow->memory_sequence - 1);
@@ -351,7 +360,7 @@ read_memory_layout(Scd2Flow *flow)
 		flow->sequence_collation = sequence->attcollation;
 		table_close(memory, AccessShareLock);
 	}
-	get_typlenbyval(flow->sequence_type, &flow->sequence_typlen, &flow->sequence_typbyval);
+	get_typlenbyvalalign(flow->sequence_type, &flow->sequence_typlen, &flow->sequence_typbyval, &flow->sequence_typalign);
 }
 
 static void

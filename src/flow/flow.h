@@ -77,6 +77,7 @@ typedef struct Scd2Flow
 	bool		quarantine;		/* of invalid events */
 	bool		shared;			/* other flows write into the target too */
 	bool	   *absent;			/* columns that only others bring */
+	bool		ignores_untracked;	/* NULL says nothing in a column that is not tracked */
 	bool		once;			/* reads what is there one time */
 	bool		feedless;		/* has no feed: what is said of the feed is the source's */
 	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */
@@ -118,6 +119,7 @@ typedef struct Scd2Flow
 	Oid			sequence_collation;
 	int16		sequence_typlen;
 	bool		sequence_typbyval;
+	char		sequence_typalign;
 	FmgrInfo	sequence_compare;
 	FmgrInfo	sequence_less;
 	FmgrInfo	sequence_not_less;
@@ -131,6 +133,7 @@ typedef struct Scd2Flow
 	AttrNumber	memory_kind;
 	AttrNumber	memory_version;
 	AttrNumber	memory_ordinal;
+	AttrNumber	memory_sequences;	/* 0: is not there */
 	struct Scd2Mark *marks;		/* of the target, ascending */
 	int			nmarks;
 	int64		marks_upto;		/* the last that is in them, by id */

@@ -33,7 +33,7 @@ scd2_image_copy(const Scd2Shape *shape, const Datum *values, const bool *isnull)
 	image = (Scd2Image *) base;
 	image->values = (Datum *) (base + MAXALIGN(sizeof(Scd2Image)));
 	image->isnull = (bool *) ((char *) image->values + MAXALIGN(n * sizeof(Datum)));
-	image->borrowed = false;
+	image->borrowed = image->whole = false;
 	memcpy(image->isnull, isnull, n * sizeof(bool));
 	for (int i = 0; i < n; i++)
 	{
@@ -57,8 +57,11 @@ scd2_image_drop(Scd2Image *image)
 		pfree(image);
 }
 
-static bool
-column_equal(const Scd2Shape *shape, int i, Datum a, bool anull, Datum b, bool bnull)
+/*
+ * Are two values of a column the same image?
+ */
+bool
+scd2_column_equal(const Scd2Shape *shape, int i, Datum a, bool anull, Datum b, bool bnull)
 {
 	if (anull || bnull)
 		return anull == bnull;
@@ -69,7 +72,7 @@ bool
 scd2_image_equal(const Scd2Shape *shape, const Scd2Image *a, const Datum *values, const bool *isnull)
 {
 	for (int i = 0; i < shape->ncolumns; i++)
-		if (!column_equal(shape, i, a->values[i], a->isnull[i], values[i], isnull[i]))
+		if (!scd2_column_equal(shape, i, a->values[i], a->isnull[i], values[i], isnull[i]))
 			return false;
 	return true;
 }
@@ -79,7 +82,7 @@ scd2_image_equal_tracked(const Scd2Shape *shape, const Scd2Image *a, const Scd2I
 {
 	for (int i = 0; i < shape->ncolumns; i++)
 		if (shape->tracked[i] &&
-			!column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
+			!scd2_column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
 			return false;
 	return true;
 }
@@ -89,7 +92,7 @@ scd2_image_equal_untracked(const Scd2Shape *shape, const Scd2Image *a, const Scd
 {
 	for (int i = 0; i < shape->ncolumns; i++)
 		if (!shape->tracked[i] &&
-			!column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
+			!scd2_column_equal(shape, i, a->values[i], a->isnull[i], b->values[i], b->isnull[i]))
 			return false;
 	return true;
 }
@@ -106,6 +109,7 @@ scd2_image_combine(const Scd2Shape *shape, const Scd2Image *tracked, const Scd2I
 	image->values = palloc(n * sizeof(Datum));
 	image->isnull = palloc(n * sizeof(bool));
 	image->borrowed = true;
+	image->whole = tracked->whole;
 	for (int i = 0; i < n; i++)
 	{
 		const Scd2Image *from = shape->tracked[i] ? tracked : untracked;
@@ -150,24 +154,25 @@ scd2_datum_image_compare(Datum a, Datum b, bool typbyval, int16 typlen)
 }
 
 /*
- * The order of record_image_ops over all columns: it decides between events that nothing else tells apart. NULL is greatest.
+ * Two values of a column, NULL the greatest.
+ */
+int
+scd2_column_compare(const Scd2Shape *shape, int i, const Scd2Image *a, const Scd2Image *b)
+{
+	if (a->isnull[i] || b->isnull[i])
+		return (int) a->isnull[i] - (int) b->isnull[i];
+	return scd2_datum_image_compare(a->values[i], b->values[i], shape->typbyval[i], shape->typlen[i]);
+}
+
+/*
+ * The order of record_image_ops over all columns: it decides between events that nothing else tells apart.
  */
 int
 scd2_image_compare(const Scd2Shape *shape, const Scd2Image *a, const Scd2Image *b)
 {
-	for (int i = 0; i < shape->ncolumns; i++)
-	{
-		int			order;
+	int			order = 0;
 
-		if (a->isnull[i] || b->isnull[i])
-		{
-			if (a->isnull[i] != b->isnull[i])
-				return a->isnull[i] ? 1 : -1;
-			continue;
-		}
-		order = scd2_datum_image_compare(a->values[i], b->values[i], shape->typbyval[i], shape->typlen[i]);
-		if (order != 0)
-			return order;
-	}
-	return 0;
+	for (int i = 0; i < shape->ncolumns && order == 0; i++)
+		order = scd2_column_compare(shape, i, a, b);
+	return order;
 }

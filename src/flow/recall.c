@@ -5,6 +5,9 @@
  * Of type 2 a row per key and sequence, with the untracked values of the event before (the timeline says why that is enough); key columns are untracked too: they hold the spelling that they had in the
  * event before. Of type 1 a row per key: its last event. Where the sequence is a selected column, the rows of a type 1 target show it themselves, and only deletes are remembered.
  *
+ * Where NULL says nothing, of type 2 whatever was sent is kept as it was, in columns of the same names, and is complete; of type 1 an array says since when each such column is as it is, in the order of the
+ * target's columns.
+ *
  * The table is ours alone, an ordinary heap in the target's schema, so it is written directly. In-order input finds it empty, and then it is not looked into at all.
  */
 #include "postgres.h"
@@ -15,6 +18,7 @@
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "storage/bufmgr.h"
+#include "utils/array.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -91,6 +95,53 @@ scd2_recall_begin_key(Scd2Recall *recall)
 	recall->reading = SCD2_READ_NOTHING;
 }
 
+/* The values of the selected columns in the row found; of columns that it does not have, NULL. */
+static Scd2Image *
+read_image(Scd2Recall *recall)
+{
+	Scd2Flow   *flow = recall->work->flow;
+	TupleTableSlot *slot = recall->finder->slot;
+	Scd2Image  *image;
+
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+	{
+		AttrNumber	attnum = flow->memory_attnums[i];
+
+		recall->image_nulls[i] = attnum == 0 || slot->tts_isnull[attnum - 1];
+		if (attnum != 0)
+			recall->image_values[i] = slot->tts_values[attnum - 1];
+	}
+	image = scd2_image_copy(&flow->shape, recall->image_values, recall->image_nulls);
+	image->borrowed = true;
+	return image;
+}
+
+/* Type 1: since when each column that ignores NULL is as it is. A column that is newer than the row never was sent. */
+static void
+read_since(Scd2Recall *recall, Scd2Memory *memory)
+{
+	Scd2Flow   *flow = recall->work->flow;
+	TupleTableSlot *slot = recall->finder->slot;
+	int			n = flow->shape.ncolumns;
+	int			nelements = 0;
+	int			at = 0;
+	Datum	   *elements = NULL;
+	bool	   *nulls = NULL;
+
+	memory->since = palloc0(n * sizeof(Datum));
+	memory->never = palloc(n * sizeof(bool));
+	if (!slot->tts_isnull[flow->memory_sequences - 1])
+		deconstruct_array(DatumGetArrayTypePCopy(slot->tts_values[flow->memory_sequences - 1]), flow->sequence_type,
+						  flow->sequence_typlen, flow->sequence_typbyval, flow->sequence_typalign, &elements, &nulls, &nelements);
+	for (int i = 0; i < n; i++)
+	{
+		memory->never[i] = !flow->shape.ignores_null[i] || at >= nelements || nulls[at];
+		if (!memory->never[i])
+			memory->since[i] = elements[at];
+		at += flow->shape.ignores_null[i];
+	}
+}
+
 /* The row found, in the key's memory. */
 static Scd2Memory *
 read_memory(Scd2Recall *recall)
@@ -110,18 +161,14 @@ read_memory(Scd2Recall *recall)
 		memory->place.ordinal = DatumGetInt32(slot->tts_values[flow->memory_ordinal - 1]);
 	}
 	if (memory->kind == SCD2_REMEMBER_HIDDEN)
+		memory->before = read_image(recall);
+	else if (memory->kind == SCD2_REMEMBER_SENT || memory->kind == SCD2_REMEMBER_WHOLE)
 	{
-		for (int i = 0; i < flow->shape.ncolumns; i++)
-		{
-			AttrNumber	attnum = flow->memory_attnums[i];
-
-			recall->image_nulls[i] = attnum == 0 || slot->tts_isnull[attnum - 1];
-			if (attnum != 0)
-				recall->image_values[i] = slot->tts_values[attnum - 1];
-		}
-		memory->before = scd2_image_copy(&flow->shape, recall->image_values, recall->image_nulls);
-		memory->before->borrowed = true;
+		memory->sent = read_image(recall);
+		memory->sent->whole = memory->kind == SCD2_REMEMBER_WHOLE;
 	}
+	if (flow->memory_sequences != 0)
+		read_since(recall, memory);
 	MemoryContextSwitchTo(before);
 	return memory;
 }
@@ -136,9 +183,26 @@ below(Scd2Recall *recall, Datum lowest)
 										   slot_getattr(recall->finder->slot, flow->memory_sequence, &isnull), lowest)) < 0;
 }
 
+/* Has the row, which begins below "lowest", an upsert at or above it that must be resolved? Then all that was sent since its beginning is needed. */
+static bool
+goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *row)
+{
+	Scd2Flow   *flow = recall->work->flow;
+	bool		isnull;
+
+	if (!flow->ignores_untracked || row == NULL)
+		return false;
+	if (DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, row->start, lowest)) >= 0 ||
+		!scd2_finder_first_from(recall->finder, key, lowest))
+		return false;
+	return row->open ||
+		DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation,
+										slot_getattr(recall->finder->slot, flow->memory_sequence, &isnull), row->end)) < 0;
+}
+
 /* Moves on to the next of the key's memories that the timeline needs: the last below "lowest", then those from there on. Mostly nothing is above. */
 static bool
-find_next(Scd2Recall *recall, const Datum *key, Datum lowest)
+find_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)
 {
 	Scd2Finder *finder = recall->finder;
 
@@ -150,6 +214,11 @@ find_next(Scd2Recall *recall, const Datum *key, Datum lowest)
 				return false;
 			if (recall->work->flow->scd_type == 1 || below(recall, lowest))
 				return true;
+			if (goes_on_inside(recall, key, lowest, first))
+			{
+				recall->reading = SCD2_READING_ON;
+				return scd2_finder_first_from(finder, key, first->start);
+			}
 			recall->reading = SCD2_READ_BELOW;
 			if (scd2_finder_last_below(finder, key, lowest))
 				return true;
@@ -181,14 +250,14 @@ shown_by(Scd2Recall *recall, const Scd2Row *row)
 }
 
 /*
- * The next memory of the key in work, NULL at the end; see scd2_work_next_row(). "current": the row of a type 1 target, NULL if it has none.
+ * The next memory of the key in work, NULL at the end; see scd2_work_next_row(). "first": the first of the rows that were given, NULL if there is none.
  */
 Scd2Memory *
-scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *current)
+scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)
 {
-	if (recall->reading == SCD2_READ_NOTHING && recall->work->flow->sequence_column >= 0 && current != NULL)
-		return shown_by(recall, current);
-	if (recall->finder == NULL || !find_next(recall, key, lowest))
+	if (recall->reading == SCD2_READ_NOTHING && recall->work->flow->sequence_column >= 0 && first != NULL)
+		return shown_by(recall, first);
+	if (recall->finder == NULL || !find_next(recall, key, lowest, first))
 		return NULL;
 	return read_memory(recall);
 }
@@ -198,6 +267,25 @@ set_column(Scd2Recall *recall, AttrNumber attnum, Datum value, bool isnull)
 {
 	recall->values[attnum - 1] = value;
 	recall->nulls[attnum - 1] = isnull;
+}
+
+static Datum
+array_of_since(Scd2Recall *recall, const Scd2Memory *memory)
+{
+	Scd2Flow   *flow = recall->work->flow;
+	Datum	   *elements = palloc(flow->shape.ncolumns * sizeof(Datum));
+	bool	   *nulls = palloc(flow->shape.ncolumns * sizeof(bool));
+	int			n = 0;
+	int			lower = 1;
+
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		if (flow->shape.ignores_null[i])
+		{
+			elements[n] = memory->since[i];
+			nulls[n++] = memory->never[i];
+		}
+	return PointerGetDatum(construct_md_array(elements, nulls, 1, &n, &lower, flow->sequence_type,
+											  flow->sequence_typlen, flow->sequence_typbyval, flow->sequence_typalign));
 }
 
 /* The table's row for a memory, in values and nulls. */
@@ -211,8 +299,12 @@ form_row(Scd2Recall *recall, const Datum *key, const Scd2Memory *memory)
 	for (int i = 0; hidden && i < flow->shape.ncolumns; i++)
 		if (flow->memory_attnums[i] != 0 && !flow->shape.tracked[i])
 			set_column(recall, flow->memory_attnums[i], memory->before->values[i], memory->before->isnull[i]);
-	for (int k = 0; !hidden && k < flow->nkeys; k++)
+	for (int i = 0; memory->sent != NULL && i < flow->shape.ncolumns; i++)
+		set_column(recall, flow->memory_attnums[i], memory->sent->values[i], memory->sent->isnull[i]);
+	for (int k = 0; !hidden && memory->sent == NULL && k < flow->nkeys; k++)
 		set_column(recall, flow->memory_attnums[flow->keys[k]], key[k], false);
+	if (memory->since != NULL && memory->kind == SCD2_REMEMBER_START)
+		set_column(recall, flow->memory_sequences, array_of_since(recall, memory), false);
 	set_column(recall, flow->memory_sequence, memory->sequence, false);
 	set_column(recall, flow->memory_kind, CharGetDatum(memory->kind), false);
 	set_column(recall, flow->memory_version, Int64GetDatum(memory->place.version), memory->place.version == 0);

@@ -383,7 +383,13 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 	else
 	{
 		scd2_sql(sql, "true JOIN ONLY %s AS r ON ", flow->memory_sql);
-		append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		if (flow->shape.ignores_null != NULL)	/* or what a column was sent */
+		{
+			append_comparison(sql, "(EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut) OR ");
+			append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
+		}
+		else
+			append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 		for (int k = 0; k < flow->nkeys; k++)
 		{
 			const char *column = quote_identifier(flow->columns[flow->keys[k]]);

@@ -23,6 +23,9 @@
  *
  * Type 1 is the same without intervals: the event that counts last is the row; of each key its sequence and kind is remembered.
  *
+ * Where NULL says nothing in some columns, an event's image is what it sent, and it is resolved against the state before it, once for the key as it was, once as it will be. So a late event changes what comes after
+ * it until every column was sent, and reading stops when both are the same. Rows show resolved images: what was sent is remembered of each upsert that is not the only one of its run or does not send all.
+ *
  * A flow whose events arrive in order by construction remembers nothing and is given the last row alone.
  *
  * Nothing here knows relations, SPI or transactions.
@@ -31,6 +34,7 @@
 
 #include "utils/datum.h"
 
+#include "flow/partial.h"
 #include "flow/timeline.h"
 
 static int
@@ -81,12 +85,15 @@ void
 scd2_timeline_begin(Scd2Timeline *t)
 {
 	t->started = t->has_new = t->in_run = t->old_done = t->rows_done = t->memory_done = false;
+	t->touched = t->scd_type == 1;
 	t->n_new = 0;
 	t->next_row = NULL;
 	t->next_memory = NULL;
 	t->inside = t->old_cover = t->run_row = NULL;
 	t->old.valid = false;
 	t->old_image = t->run_image = NULL;
+	t->first.pending = false;
+	t->as_was = t->first_old = true;
 	t->next_mark = -1;
 }
 
@@ -153,6 +160,46 @@ image_kept(Scd2Timeline *t, const Scd2Row *row)
 		scd2_image_equal(t->shape, t->run_image, row->image->values, row->image->isnull);
 }
 
+/* What is to be remembered of an event, against what is. */
+static void
+remember(Scd2Timeline *t, const Scd2Memory *was, const Scd2Memory *now)
+{
+	if (!t->touched || (was == NULL && now == NULL))
+		return;
+	if (was != NULL && now != NULL && was->kind == now->kind &&
+		was->place.version == now->place.version && was->place.ordinal == now->place.ordinal &&
+		(now->kind != SCD2_REMEMBER_HIDDEN || scd2_image_equal_untracked(t->shape, was->before, now->before)) &&
+		(now->sent == NULL || scd2_image_equal(t->shape, was->sent, now->sent->values, now->sent->isnull)))
+		return;
+	t->use.remember(t->use.arg, was, now);
+}
+
+static Scd2Memory
+memory_of_sent(Scd2Timeline *t, Datum sequence, Scd2Image *sent)
+{
+	Scd2Memory	memory = {.sequence = sequence, .sent = sent};
+
+	memory.kind = sent->whole && !scd2_sends_all(t->shape, sent) ? SCD2_REMEMBER_WHOLE : SCD2_REMEMBER_SENT;
+	return memory;
+}
+
+/* It is known now whether the first event of the run stays the only one. */
+static void
+remember_first(Scd2Timeline *t, bool goes_on)
+{
+	Scd2First  *first = &t->first;
+	Scd2Memory	now;
+
+	if (!first->pending)
+		return;
+	first->pending = false;
+	now = memory_of_sent(t, first->sequence, first->sent);
+	if (t->remembers && !first->unread)
+		remember(t, first->memory, goes_on || !scd2_sends_all(t->shape, first->sent) ? &now : NULL);
+	if (first->sent != t->run_image)
+		scd2_image_drop(first->sent);
+}
+
 /* The run is complete: what differs from the row that has its start? */
 static void
 finish_run(Scd2Timeline *t, Datum end, bool open)
@@ -160,6 +207,7 @@ finish_run(Scd2Timeline *t, Datum end, bool open)
 	const Scd2Row *row = t->run_row;
 
 	Assert(t->in_run);
+	remember_first(t, false);
 	if (row == NULL)
 		emit(t, SCD2_ROW_INSERT, NULL, end, open);
 	else if (!image_kept(t, row) || (open && !row->open))
@@ -172,17 +220,53 @@ finish_run(Scd2Timeline *t, Datum end, bool open)
 	t->run_row = NULL;
 }
 
-/* What is to be remembered of an event, against what is. */
+/* A further upsert of the run at hand, "image" once resolved. */
 static void
-remember(Scd2Timeline *t, const Scd2Memory *was, const Scd2Memory *now)
+settle_hidden(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const Scd2Memory *was, bool implied)
 {
-	if (was == NULL && now == NULL)
+	Scd2Memory	now = {.sequence = event->sequence, .place = event->place, .kind = SCD2_REMEMBER_HIDDEN, .before = t->run_image};
+	bool		remembered = !implied || !scd2_image_equal(t->shape, t->run_image, image->values, image->isnull);
+
+	if (t->shape->ignores_null != NULL)
+	{
+		remember_first(t, true);
+		now = memory_of_sent(t, event->sequence, event->image);
+	}
+	if (t->remembers)
+		remember(t, was, remembered ? &now : NULL);
+	scd2_image_drop(t->run_image);
+	if (image != event->image)
+		scd2_image_drop(event->image);
+	t->run_image = image;
+}
+
+/* An upsert begins a run: the row that has its start is "row". */
+static void
+begin_run(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const Scd2OldEvent *old, const Scd2Row *row)
+{
+	t->in_run = true;
+	t->run_start = event->sequence;
+	t->run_image = image;
+	t->run_row = row;
+	if (t->shape->ignores_null == NULL)
 		return;
-	if (was != NULL && now != NULL && was->kind == now->kind &&
-		was->place.version == now->place.version && was->place.ordinal == now->place.ordinal &&
-		(now->kind != SCD2_REMEMBER_HIDDEN || scd2_image_equal_untracked(t->shape, was->before, now->before)))
-		return;
-	t->use.remember(t->use.arg, was, now);
+	t->first = (Scd2First) {.pending = true, .sequence = event->sequence, .sent = event->image};
+	if (old != NULL)
+	{
+		t->first.memory = old->memory;
+		t->first.unread = old->unread;
+	}
+}
+
+/* The key as it is after an upsert. "old": nothing else is there at its sequence. */
+static Scd2Image *
+resolved_image(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old)
+{
+	if (t->shape->ignores_null == NULL || event->kind != SCD2_UPSERT)
+		return event->image;
+	if (t->as_was && old != NULL && event->image == old->event.image)
+		return old->state;
+	return scd2_image_resolve(t->shape, event->image, t->in_run ? t->run_image : NULL);
 }
 
 /*
@@ -194,18 +278,10 @@ settle(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old, bool im
 	Scd2Memory	now = {.sequence = event->sequence, .place = event->place};
 	bool		remembered = false;
 	const Scd2Row *starts = old ? old->starts : NULL;
+	Scd2Image  *image = resolved_image(t, event, old);
 
-	if (event->kind == SCD2_UPSERT && t->in_run &&
-		scd2_image_equal_tracked(t->shape, t->run_image, event->image))
-	{
-		now.kind = SCD2_REMEMBER_HIDDEN;
-		now.before = t->run_image;
-		remembered = !implied || !scd2_image_equal(t->shape, t->run_image, event->image->values, event->image->isnull);
-		if (t->remembers)
-			remember(t, old ? old->memory : NULL, remembered ? &now : NULL);
-		scd2_image_drop(t->run_image);
-		t->run_image = event->image;
-	}
+	if (event->kind == SCD2_UPSERT && t->in_run && scd2_image_equal_tracked(t->shape, t->run_image, image))
+		settle_hidden(t, event, image, old ? old->memory : NULL, implied);
 	else
 	{
 		bool		ends_row = t->in_run;
@@ -214,10 +290,7 @@ settle(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old, bool im
 			finish_run(t, event->sequence, false);
 		if (event->kind == SCD2_UPSERT)
 		{
-			t->in_run = true;
-			t->run_start = event->sequence;
-			t->run_image = event->image;
-			t->run_row = starts;
+			begin_run(t, event, image, old, starts);
 			starts = NULL;
 			now.kind = SCD2_REMEMBER_START;
 			remembered = t->remembers_places && event->place.version != 0;
@@ -229,7 +302,8 @@ settle(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old, bool im
 				(event->kind == SCD2_CLOSE || !ends_row || only_closed(t, event->sequence) ||
 				 (t->remembers_places && event->place.version != 0));
 		}
-		if (t->remembers)
+		/* (What was sent by the first of a run is remembered when the run goes on or ends.) */
+		if (t->remembers && (event->kind != SCD2_UPSERT || t->shape->ignores_null == NULL))
 			remember(t, old ? old->memory : NULL, remembered ? &now : NULL);
 	}
 	if (starts != NULL)
@@ -275,7 +349,7 @@ take_memory_at(Scd2Timeline *t, Datum sequence)
 static bool
 is_upsert(const Scd2Memory *memory)
 {
-	return memory->kind == SCD2_REMEMBER_HIDDEN || memory->kind == SCD2_REMEMBER_START;
+	return memory->kind != SCD2_REMEMBER_DELETE && memory->kind != SCD2_REMEMBER_CLOSE;
 }
 
 static bool
@@ -284,12 +358,41 @@ is_inside(Scd2Timeline *t, const Scd2Row *row, const Scd2Memory *memory)
 	return memory != NULL && (row->open || compare(t, memory->sequence, row->end) < 0);
 }
 
+/* An upsert of the row, where NULL says nothing. What it sent is remembered, unless that is what the row shows. */
+static void
+read_sent(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
+{
+	bool		goes_on = is_inside(t, row, peek_memory(t));
+	Scd2Image  *before = t->old_image;
+
+	row->image->whole = true;
+	t->old.valid = true;
+	t->old.event.sequence = sequence;
+	t->old.event.kind = SCD2_UPSERT;
+	t->old.event.image = memory != NULL ? memory->sent : row->image;
+	t->old.cover = row;
+	t->old.memory = memory;
+	t->old.unread = memory == NULL && goes_on;
+	t->old.state = row->image;
+	if (!goes_on || memory == NULL)
+		return;
+	if (t->first_old && t->use.image_before != NULL)
+		before = t->use.image_before(t->use.arg, row);
+	t->old.state = scd2_image_combine(t->shape, row->image, scd2_image_resolve(t->shape, memory->sent, before));
+	t->old.state->whole = true;
+}
+
 /* An upsert of the row: its values are the row's, the untracked ones those that the next hidden event remembers. */
 static void
 read_upsert(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
 {
 	Scd2Memory *next = peek_memory(t);
 
+	if (t->shape->ignores_null != NULL)
+	{
+		read_sent(t, row, sequence, memory);
+		return;
+	}
 	t->old.valid = true;
 	t->old.event.sequence = sequence;
 	t->old.event.kind = SCD2_UPSERT;
@@ -383,6 +486,7 @@ peek_old(Scd2Timeline *t)
 			t->old.starts = row;
 		}
 	}
+	t->first_old = false;
 	if (t->old.valid && t->old.memory != NULL)
 		t->old.event.place = t->old.memory->place;
 	t->old_done = !t->old.valid;
@@ -393,7 +497,7 @@ peek_old(Scd2Timeline *t)
 static void
 pass_old(Scd2Timeline *t)
 {
-	t->old_image = t->old.event.kind == SCD2_UPSERT ? t->old.event.image : NULL;
+	t->old_image = t->old.event.kind != SCD2_UPSERT ? NULL : t->shape->ignores_null != NULL ? t->old.state : t->old.event.image;
 	t->old_cover = t->old.cover;
 	t->old.valid = false;
 }
@@ -423,17 +527,68 @@ implied_event(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *event)
 	return true;
 }
 
+/* Are upserts at one sequence one event? */
+static bool
+unites(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
+{
+	return t->shape->ignores_null != NULL && a->kind == SCD2_UPSERT && b->kind == SCD2_UPSERT;
+}
+
+/* What counts of two events at one sequence, into the first. False: the second adds nothing to it. */
+static bool
+take_greater(Scd2Timeline *t, Scd2Event *winner, const Scd2Event *event)
+{
+	bool		conflict;
+	Scd2Image  *merged;
+	bool		adds;
+
+	if (unites(t, winner, event))
+	{
+		merged = scd2_image_merge(t->shape, winner->image, event->image, &conflict);
+		adds = merged != winner->image;
+		winner->image = merged;
+		return adds;
+	}
+	adds = compare_at_sequence(t, event, winner) > 0;
+	if (adds)
+		*winner = *event;
+	return adds;
+}
+
 /* A new event meets one that was there at its sequence. */
 static void
 count_against_old(Scd2Timeline *t, const Scd2Event *old, const Scd2Event *new)
 {
-	if (same_event(t, old, new))
+	bool		conflict;
+
+	if (unites(t, old, new))
+	{
+		bool		adds = scd2_image_merge(t->shape, old->image, new->image, &conflict) != old->image;
+
+		t->counts.conflicts += conflict;
+		if (adds || conflict)
+			return;
+		t->counts.duplicates++;
+		t->n_new--;
+	}
+	else if (same_event(t, old, new))
 	{
 		t->counts.duplicates++;
 		t->n_new--;
 	}
 	else if (is_conflict(old, new))
 		t->counts.conflicts++;
+}
+
+/* Does an event say all that the one that counts at its sequence says? */
+static bool
+says_all(Scd2Timeline *t, const Scd2Event *event, const Scd2Event *winner)
+{
+	bool		conflict;
+
+	if (unites(t, event, winner))
+		return scd2_image_merge(t->shape, event->image, winner->image, &conflict) == event->image;
+	return compare_at_sequence(t, event, winner) >= 0;
 }
 
 /*
@@ -460,7 +615,9 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 	{
 		if (old.valid && t->n_new > 0)
 			count_against_old(t, &old.event, new);
-		if (!any || compare_at_sequence(t, new, &winner) > 0)
+		if (any)
+			(void) take_greater(t, &winner, new);
+		else
 			winner = *new;
 		any = true;
 	}
@@ -469,14 +626,19 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 		t->next_mark++;
 		if (!implied_event(t, mark, &implied))
 			continue;
-		is_implied |= !any || compare_at_sequence(t, &implied, &winner) >= 0;
-		if (!any || compare_at_sequence(t, &implied, &winner) > 0)
+		is_implied |= !any || says_all(t, &implied, &winner);
+		if (any)
+			(void) take_greater(t, &winner, &implied);
+		else
 			winner = implied;
 		any = true;
 	}
-	if (any)
-		settle(t, &winner, old.valid ? &old : NULL, is_implied);
-	return any;
+	if (!any)
+		return false;
+	settle(t, &winner, old.valid ? &old : NULL, is_implied);
+	if (t->shape->ignores_null != NULL)
+		t->as_was = t->in_run ? t->old_image != NULL && scd2_image_equal(t->shape, t->run_image, t->old_image->values, t->old_image->isnull) : t->old_image == NULL;
+	return true;
 }
 
 /* The sequence of the next old event or mark; false: there is neither. */
@@ -509,6 +671,7 @@ settle_new(Scd2Timeline *t)
 	t->has_new = false;
 	while (next_known(t, t->new.sequence, &sequence) && compare(t, sequence, t->new.sequence) < 0)
 		(void) settle_sequence(t, sequence, NULL);
+	t->touched = true;
 	(void) settle_sequence(t, t->new.sequence, &t->new);
 	if (peek_old(t))
 		t->counts.out_of_order += t->n_new;
@@ -651,6 +814,23 @@ end_current(Scd2Timeline *t)
 
 /* ---- */
 
+/* Another new upsert at the same sequence, where they are one. */
+static void
+unite_new(Scd2Timeline *t, const Scd2Event *event)
+{
+	bool		conflict;
+	Scd2Image  *merged = scd2_image_merge(t->shape, t->new.image, event->image, &conflict);
+
+	if (!event->implied && t->n_new > 0 && !conflict && merged == t->new.image)
+		t->counts.duplicates++;
+	else if (!event->implied)
+	{
+		t->counts.conflicts += conflict;
+		t->n_new++;
+	}
+	t->new.image = merged;
+}
+
 /*
  * Next event of the key, in ascending sequence (at equal sequence in any order). Its image becomes the timeline's.
  */
@@ -659,6 +839,11 @@ scd2_timeline_event(Scd2Timeline *t, const Scd2Event *event)
 {
 	int			order;
 
+	if (t->scd_type == 1 && t->shape->ignores_null != NULL)
+	{
+		scd2_partial_event(t, event);
+		return;
+	}
 	t->counts.events += !event->implied;
 	if (t->scd_type == 1)
 	{
@@ -669,6 +854,11 @@ scd2_timeline_event(Scd2Timeline *t, const Scd2Event *event)
 	}
 	if (t->has_new && compare(t, t->new.sequence, event->sequence) == 0)
 	{
+		if (unites(t, &t->new, event))
+		{
+			unite_new(t, event);
+			return;
+		}
 		order = compare_at_sequence(t, event, &t->new);
 		if (t->n_new > 0 && !event->implied && same_event(t, event, &t->new))
 			t->counts.duplicates++;
@@ -693,6 +883,7 @@ finish_like_old(Scd2Timeline *t)
 {
 	const Scd2Row *rest = t->old_cover;
 
+	remember_first(t, t->old.valid ? t->old.cover == rest && t->old.starts == NULL : is_inside(t, rest, peek_memory(t)));
 	scd2_image_drop(t->run_image);
 	t->run_image = rest->image;
 	finish_run(t, rest->end, rest->open);
@@ -709,12 +900,15 @@ scd2_timeline_end(Scd2Timeline *t)
 
 	if (t->scd_type == 1)
 	{
-		end_current(t);
+		if (t->shape->ignores_null != NULL)
+			scd2_partial_end(t);
+		else
+			end_current(t);
 		return;
 	}
 	settle_new(t);
 	while (!known_above && next_known(t, (Datum) 0, &sequence))
-		known_above = settle_sequence(t, sequence, NULL);
+		known_above = settle_sequence(t, sequence, NULL) && (t->shape->ignores_null == NULL || t->as_was);
 	if (!t->in_run)
 		return;
 	if (known_above)

@@ -50,7 +50,9 @@ typedef enum Scd2MemoryKind
 	SCD2_REMEMBER_HIDDEN = 'u', /* an upsert that is not the first of its run */
 	SCD2_REMEMBER_START = 'v',	/* an upsert that is: its place */
 	SCD2_REMEMBER_DELETE = 'd',
-	SCD2_REMEMBER_CLOSE = 'c'
+	SCD2_REMEMBER_CLOSE = 'c',
+	SCD2_REMEMBER_SENT = 's',	/* NULL says nothing: an upsert as it was sent, */
+	SCD2_REMEMBER_WHOLE = 'w'	/* whole, with a NULL that is a value */
 } Scd2MemoryKind;
 
 typedef struct Scd2Memory
@@ -60,6 +62,9 @@ typedef struct Scd2Memory
 	Scd2MemoryKind kind;
 	Scd2Place	place;
 	Scd2Image  *before;			/* hidden: the untracked values of the event before it; other columns do not count. NULL: all are tracked */
+	Scd2Image  *sent;			/* sent, whole */
+	Datum	   *since;			/* type 1, where NULL says nothing: since when each column is as it is, */
+	bool	   *never;			/* unless it never was sent */
 } Scd2Memory;
 
 /*
@@ -102,6 +107,9 @@ typedef struct Scd2TimelineUse
 	Scd2Row *(*next_row)(void *arg);
 	Scd2Memory *(*next_memory)(void *arg); /* NULL: nothing is remembered */
 
+	/* Where NULL says nothing (and untracked columns do so): the image of the row that ends where the first one given begins, NULL if there is none. May be asked for once the first row has been given. */
+	Scd2Image *(*image_before)(void *arg, const Scd2Row *row);
+
 	/* Does a complete snapshot speak of the key? NULL: each of all keys. */
 	bool (*in_scope)(void *arg, const Scd2Mark *mark);
 
@@ -126,7 +134,33 @@ typedef struct Scd2OldEvent
 	const Scd2Row *starts;		/* the row that begins with it */
 	const Scd2Row *cover;		/* upsert: the row it is part of */
 	const Scd2Memory *memory;	/* that it was read from */
+	Scd2Image  *state;			/* upsert: the key as it was after it; the event's image, but for what that does not say */
+	bool		unread;			/* what is remembered of it was not given */
 } Scd2OldEvent;
+
+/* The first event of the run being formed, where NULL says nothing: it is remembered unless it turns out to be the only one and sends all. */
+typedef struct Scd2First
+{
+	bool		pending;
+	bool		unread;
+	Datum		sequence;
+	Scd2Image  *sent;
+	const Scd2Memory *memory;
+} Scd2First;
+
+/* Type 1, where NULL says nothing: the key as it is so far (partial.c). */
+typedef struct Scd2Current
+{
+	const Scd2Row *row;
+	const Scd2Memory *memory;
+	bool		known;			/* there is a last event: its sequence, was it an upsert */
+	bool		live;
+	bool		marked;			/* it was no upsert, and a mark says so */
+	Datum		sequence;
+	Scd2Image	image;
+	Datum	   *since;
+	bool	   *never;
+} Scd2Current;
 
 /* One key's timeline, in work. Set the first group once, the rest is begun anew for each key. */
 typedef struct Scd2Timeline
@@ -148,6 +182,7 @@ typedef struct Scd2Timeline
 	bool		has_new;
 	Scd2Event	new;
 	int			n_new;			/* not counting duplicates */
+	bool		touched;		/* one was met: what comes before it is as it was */
 
 	/* What is there, read ahead. */
 	bool		started;
@@ -158,6 +193,7 @@ typedef struct Scd2Timeline
 	const Scd2Row *inside;		/* the row whose events are being read */
 	Scd2OldEvent old;			/* the next old event, if valid */
 	bool		old_done;
+	bool		first_old;		/* nothing of it has been read */
 	Scd2Image  *old_image;		/* the key as it was after the last old event, NULL: not there */
 	const Scd2Row *old_cover;
 	int			next_mark;		/* -1: not looked for */
@@ -166,6 +202,9 @@ typedef struct Scd2Timeline
 	bool		in_run;
 	Datum		run_start;
 	Scd2Image  *run_image;
+	Scd2First	first;
+	bool		as_was;			/* where NULL says nothing: the key is now as it was after the last old event */
+	Scd2Current current;
 	const Scd2Row *run_row;		/* existing row with the run's start; type 1: of the key */
 } Scd2Timeline;
 

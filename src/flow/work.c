@@ -250,6 +250,30 @@ scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
 	return row;
 }
 
+/*
+ * The image of the key's row that ends where "row" begins, NULL if there is none; in the key's memory. While only the first row has been asked for, which begins below all that is new.
+ */
+Scd2Image *
+scd2_work_image_before(Scd2Work *work, const Datum *key, const Scd2Row *row)
+{
+	Scd2Flow   *flow = work->flow;
+	Scd2Row		found;
+	Scd2Image  *image;
+	MemoryContext before;
+
+	Assert(work->reading != SCD2_READING_ON);
+	if (!scd2_finder_last_below(work->rows, key, row->start))
+		return NULL;
+	read_row(work, &found);
+	if (found.open || DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, found.end, row->start)) != 0)
+		return NULL;
+	before = MemoryContextSwitchTo(work->key_cxt);
+	image = scd2_image_copy(&flow->shape, found.image->values, found.image->isnull);
+	image->borrowed = image->whole = true;
+	MemoryContextSwitchTo(before);
+	return image;
+}
+
 static void
 put(Scd2Work *work, Scd2Store which)
 {

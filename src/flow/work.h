@@ -82,6 +82,7 @@ extern void scd2_work_emit(void *work, const Scd2Change *change);
 extern void scd2_work_truncated(Scd2Work *work, TimestampTz at);
 extern void scd2_work_touch(Scd2Work *work, const Scd2Row *row);
 extern bool scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row);
+extern Scd2Image *scd2_work_image_before(Scd2Work *work, const Datum *key, const Scd2Row *row);
 extern Scd2Row *scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest);
 extern void scd2_work_start_lookups(Scd2Work *work);
 extern void scd2_work_stop_lookups(Scd2Work *work);

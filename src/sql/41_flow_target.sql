@@ -169,8 +169,9 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
 
--- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before; of type 1: per key its last event.
-CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], untracked name[], scd_type integer, sequence_type text, sequence_collation oid) RETURNS oid
+-- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before (where NULL says nothing, with all values as they were sent);
+-- of type 1: per key its last event (and since when columns are as they are).
+CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], kept name[], scd_type integer, sequence_type text, sequence_collation oid, ignores_null name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
     schema   name;
@@ -178,11 +179,12 @@ DECLARE
     memory   regclass;
     clash    name;
     body     text;
+    coll     text;
     grantee  record;
 BEGIN
     SELECT n.nspname, scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
-    SELECT c INTO clash FROM unnest(keys || untracked) AS c WHERE c IN ('_sequence', '_kind', '_version', '_ordinal') LIMIT 1;
+    SELECT c INTO clash FROM unnest(keys || kept) AS c WHERE c IN ('_sequence', '_kind', '_version', '_ordinal', '_sequences') LIMIT 1;
     IF FOUND THEN
         RAISE duplicate_column USING MESSAGE = format('column "%s" cannot be a key or an untracked column of "%s"', clash, target::regclass),
             DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', relation),
@@ -192,13 +194,14 @@ BEGIN
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
                              CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)
         INTO body
-        FROM unnest(keys || untracked) WITH ORDINALITY AS u (name, n)
+        FROM unnest(keys || kept) WITH ORDINALITY AS u (name, n)
         JOIN pg_attribute AS a ON a.attrelid = layout AND a.attname = u.name
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b       -- a domain may refuse NULL
         LEFT JOIN pg_collation AS c ON c.oid = a.attcollation LEFT JOIN pg_namespace AS cn ON cn.oid = c.collnamespace;
-    EXECUTE format('CREATE TABLE %I.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer, PRIMARY KEY (%s%s))',
-                   schema, relation, body, sequence_type,
-                   (SELECT format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = sequence_collation),
+    coll := (SELECT format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = sequence_collation);
+    EXECUTE format('CREATE TABLE %I.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s))',
+                   schema, relation, body, sequence_type, coll,
+                   CASE WHEN scd_type = 1 AND ignores_null <> '{}' THEN format(', _sequences %s[]%s', sequence_type, coll) END,
                    (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), CASE scd_type WHEN 2 THEN ', _sequence' END);
     memory := format('%I.%I', schema, relation)::regclass;
     EXECUTE format('ALTER TABLE %s OWNER TO %I', memory, pg_get_userbyid(owner));
@@ -209,7 +212,7 @@ BEGIN
     PERFORM scd2_internal.put_guard(memory);
     RETURN memory;
 END $$;
-COMMENT ON FUNCTION scd2_internal.create_memory(oid, oid, oid, name[], name[], integer, text, oid) IS 'Creates <target>_memory';
+COMMENT ON FUNCTION scd2_internal.create_memory(oid, oid, oid, name[], name[], integer, text, oid, name[]) IS 'Creates <target>_memory';
 
 -- Guard and as-of function of a target that is there. Both are found again by name when the flow goes.
 CREATE FUNCTION scd2_internal.dress_target(target oid, scd_type integer, sequence_type text, start_column name, end_column name) RETURNS void

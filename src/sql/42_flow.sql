@@ -189,6 +189,31 @@ CREATE FUNCTION scd2_internal.tracked_columns(track_list name[], track_except_li
 $$;
 COMMENT ON FUNCTION scd2_internal.tracked_columns(name[], name[], name[], name[], name[], oid) IS 'Tracked columns of a flow';
 
+-- The columns in which NULL means that nothing was sent. A list says so by itself.
+CREATE FUNCTION scd2_internal.ignored_nulls(asked scd2_internal.flow, ignore_null boolean, ignore_list name[], ignore_except_list name[], source oid) RETURNS name[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    argument text := CASE WHEN ignore_list IS NOT NULL THEN 'ignore_null_updates_column_list' WHEN ignore_except_list IS NOT NULL THEN 'ignore_null_updates_except_column_list' ELSE 'ignore_null_updates' END;
+    ignored  name[];
+BEGIN
+    IF ignore_list IS NULL AND ignore_except_list IS NULL AND NOT coalesce(ignore_null, false) THEN
+        RETURN '{}';
+    ELSIF asked.input <> 'events' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s is for tables whose rows are events', argument), DETAIL = 'The images of a change data feed are whole: NULL is a value there.';
+    ELSIF (ignore_list || ignore_except_list) && asked.keys THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('key column "%s" in %s', (SELECT k FROM unnest(asked.keys) AS k WHERE k = ANY (ignore_list || ignore_except_list) LIMIT 1), argument),
+            DETAIL = 'The keys of an event are never NULL.';
+    END IF;
+    ignored := scd2_internal.choose_columns(ignore_list, ignore_except_list, ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys) ORDER BY n),
+        'ignore_null_updates_column_list', 'ignore_null_updates_except_column_list', source::regclass::text);
+    IF asked.scd_type = 1 AND asked.end_sequence_by IS NOT NULL AND ignored <> '{}' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s and end_sequence_by exclude each other in a target of SCD type 1', argument),
+            DETAIL = 'Whether an end counts depends on events that such a target does not remember.', HINT = 'stored_as_scd_type => 2';
+    END IF;
+    RETURN ignored;
+END $$;
+COMMENT ON FUNCTION scd2_internal.ignored_nulls(scd2_internal.flow, boolean, name[], name[], oid) IS 'Columns in which a NULL is no value; raises what is wrong with the arguments that say so';
+
 -- A flow into a target that has one: what both declare must agree. The new flow takes the target's columns; those that it lacks are NULL in its events.
 CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow, sequence_type text) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -206,6 +231,8 @@ BEGIN
                     WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
                     WHEN sequence_type <> first.sequence_type THEN format('Its sequence is of type %s instead of %s.', first.sequence_type, sequence_type)
                     WHEN NOT own <@ first.columns THEN format('It has no column "%s".', (SELECT c FROM unnest(own) AS c WHERE c <> ALL (first.columns) LIMIT 1))
+                    WHEN NOT (asked.ignores_null <@ first.ignores_null AND ARRAY(SELECT c FROM unnest(first.ignores_null) AS c WHERE c = ANY (own)) <@ asked.ignores_null)
+                        THEN format('The columns of which it ignores NULL are %s.', first.ignores_null)
                     WHEN asked.scd_type = 2 AND NOT (ARRAY(SELECT c FROM unnest(first.tracked) AS c WHERE c = ANY (own)) <@ asked.tracked AND asked.tracked <@ first.tracked)
                         THEN format('Its tracked columns are %s.', first.tracked)
                     WHEN asked.scd_type = 2 AND ROW(asked.start_column, asked.end_column, asked.current_column) IS DISTINCT FROM ROW(first.start_column, first.end_column, first.current_column)
@@ -220,6 +247,7 @@ BEGIN
     asked.absent := ARRAY(SELECT c FROM unnest(first.columns) AS c WHERE c <> ALL (own));
     asked.columns := first.columns;
     asked.tracked := first.tracked;
+    asked.ignores_null := first.ignores_null;
     asked.sequence_column := first.sequence_column;
     asked.memory_relid := first.memory_relid;
     asked.memory_name := first.memory_name;
@@ -230,7 +258,7 @@ COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_inte
 
 -- Everything about a flow that track() and create_auto_cdc_flow() both do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[], track_list name[], track_except_list name[],
-        open_row_index boolean, shared boolean) RETURNS integer
+        open_row_index boolean, shared boolean, ignore_null boolean DEFAULT false, ignore_list name[] DEFAULT NULL, ignore_except_list name[] DEFAULT NULL) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -292,12 +320,13 @@ BEGIN
             asked.end_sequence_by := ends.expression;
             events.control_columns := events.control_columns || ends.column_names;
         END IF;
-        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c AND NOT shared LIMIT 1);
+        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c AND NOT shared AND NOT (coalesce(ignore_null, false) OR ignore_list IS NOT NULL OR ignore_except_list IS NOT NULL) LIMIT 1);
     ELSE
         SELECT 'timestamp with time zone' AS sequence_type, 0::oid AS sequence_collation, '{}'::name[] AS control_columns INTO events;
         PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
     END IF;
     asked.sequence_type := events.sequence_type;
+    asked.ignores_null := scd2_internal.ignored_nulls(asked, ignore_null, ignore_list, ignore_except_list, source);
     asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys, events.control_columns, source);
     IF asked.scd_type = 2 THEN
         PERFORM scd2_internal.check_flow_column('start_column', asked.start_column, asked.columns, ARRAY[asked.end_column, asked.current_column]);
@@ -333,30 +362,36 @@ BEGIN
     IF first.flow_id IS NULL THEN
         PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
     END IF;
+    IF asked.input = 'events' AND (asked.apply_as_truncates IS NOT NULL OR asked.scd_type = 1 AND asked.ignores_null <> '{}')
+       AND (SELECT t.typarray FROM pg_type AS t WHERE t.oid = asked.sequence_type::regtype) = 0 THEN
+        RAISE feature_not_supported USING MESSAGE = format('a sequence of type %s does not go with %s', asked.sequence_type, CASE WHEN asked.apply_as_truncates IS NOT NULL THEN 'apply_as_truncates' ELSE 'ignore_null_updates' END);
+    END IF;
     IF asked.input <> 'net' AND first.flow_id IS NULL THEN
         asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, coalesce(feed.feed_relid, source), asked.keys,
-            CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (asked.keys || asked.tracked) ORDER BY n) ELSE '{}' END,
-            asked.scd_type, asked.sequence_type, events.sequence_collation);
+            CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n)
+                                                  WHERE c <> ALL (asked.keys) AND (asked.ignores_null <> '{}' OR c <> ALL (asked.tracked)) ORDER BY n) ELSE '{}' END,
+            asked.scd_type, asked.sequence_type, events.sequence_collation, asked.ignores_null);
         asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
     END IF;
 
     SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, input, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
+            keys, columns, tracked, start_column, end_column, current_column, input, ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
             source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
             place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
-            asked.input, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.input, asked.ignores_null, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
-                'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index)),
+                'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
+                'ignore_null_updates', ignore_null, 'ignore_null_updates_column_list', ignore_list, 'ignore_null_updates_except_column_list', ignore_except_list)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.flow_id INTO asked.flow_id;
     INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
     RETURN asked.flow_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean, boolean) IS
+COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean, boolean, boolean, name[], name[]) IS
     'Checks, creates the target, registers the flow and its control record; returns the flow_id';
 
 CREATE FUNCTION scd2_internal.refuse_with_type_1(argument text, given boolean) RETURNS void
@@ -500,9 +535,6 @@ BEGIN
     IF target IS NULL OR source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL', CASE WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('ignore_null_updates', ignore_null_updates);
-    PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_column_list', ignore_null_updates_column_list IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('ignore_null_updates_except_column_list', ignore_null_updates_except_column_list IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
@@ -540,7 +572,8 @@ BEGIN
     asked.target_schema := place.schema;
     asked.target_name := place.relation;
     asked.target_relid := place.relid;
-    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, shared);
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, shared,
+        ignore_null_updates, ignore_null_updates_column_list, ignore_null_updates_except_column_list);
     RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 

@@ -24,7 +24,8 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(scd2_timeline_fuzz);
 
 #define MAX_EVENTS	60
-#define COLUMNS		3			/* key, tracked, untracked */
+#define VALUES		3
+#define COLUMNS		(1 + VALUES)	/* the key first */
 
 typedef struct Given
 {
@@ -33,8 +34,8 @@ typedef struct Given
 	bool		is_truncate;	/* of every key: also a mark */
 	bool		is_snapshot;	/* the key's part of a complete snapshot: a mark after its batch */
 	Scd2Place	place;
-	int			tracked;
-	int			untracked;
+	bool		whole;			/* NULL is a value in each column, though the set ignores it */
+	int			v[VALUES];		/* 0: NULL */
 } Given;
 
 typedef struct Set
@@ -42,6 +43,7 @@ typedef struct Set
 	pg_prng_state rng;
 	bool		places;
 	bool		one;			/* type 1 */
+	bool		ignores;		/* NULL says nothing in some columns */
 	Scd2Timeline timeline;
 	Given		events[MAX_EVENTS];
 	int			n;				/* given so far */
@@ -58,25 +60,51 @@ typedef struct Set
 	StringInfoData log;
 } Set;
 
+static bool tracked[COLUMNS];
+static bool ignores_null[COLUMNS];
+
 static Scd2Shape shape = {
 	.ncolumns = COLUMNS,
-	.typlen = (int16[]) {4, 4, 4},
-	.typbyval = (bool[]) {true, true, true},
-	.typalign = "iii",
-	.tracked = (bool[]) {false, true, false},
-	.is_key = (bool[]) {true, false, false}
+	.typlen = (int16[]) {4, 4, 4, 4},
+	.typbyval = (bool[]) {true, true, true, true},
+	.typalign = "iiii",
+	.tracked = tracked,
+	.is_key = (bool[]) {true, false, false, false}
 };
 
 static Scd2Image *
-image_of(int tracked, int untracked)
+image_of(const int *v, bool whole)
 {
-	Datum		values[COLUMNS] = {Int32GetDatum(1), Int32GetDatum(tracked), Int32GetDatum(untracked)};
-	bool		isnull[COLUMNS] = {false, tracked == 0, untracked == 0};
-	Scd2Image  *image = scd2_image_copy(&shape, values, isnull);
+	Datum		values[COLUMNS] = {Int32GetDatum(1)};
+	bool		isnull[COLUMNS] = {false};
+	Scd2Image  *image;
 
+	for (int i = 0; i < VALUES; i++)
+	{
+		values[i + 1] = Int32GetDatum(v[i]);
+		isnull[i + 1] = v[i] == 0;
+	}
+	image = scd2_image_copy(&shape, values, isnull);
 	/* Kept by the arrays. */
 	image->borrowed = true;
+	image->whole = whole;
 	return image;
+}
+
+static int
+value_of(const Scd2Image *image, int i)
+{
+	return image->isnull[i + 1] ? 0 : DatumGetInt32(image->values[i + 1]);
+}
+
+static Scd2Image *
+copy_of(const Scd2Image *image)
+{
+	int			v[VALUES];
+
+	for (int i = 0; i < VALUES; i++)
+		v[i] = value_of(image, i);
+	return image_of(v, image->whole);
 }
 
 static int
@@ -103,7 +131,28 @@ next_memory(void *arg)
 	return set->memory_at < set->nmemory ? set->memory[set->memory_at++] : NULL;
 }
 
-/* From the last row and the last memory that begin below the lowest new sequence on, as the worker reads them. */
+/* Does NULL say nothing in a column whose values rows do not all show? */
+static bool
+ignores_untracked(void)
+{
+	for (int i = 1; i < COLUMNS; i++)
+		if (ignores_null[i] && !tracked[i])
+			return shape.ignores_null != NULL;
+	return false;
+}
+
+/* Has the row a remembered upsert at or above the lowest new sequence? */
+static bool
+goes_on_inside(Set *set, const Scd2Row *row, int lowest)
+{
+	for (int i = 0; i < set->nmemory; i++)
+		if (DatumGetInt64(set->memory[i]->sequence) >= lowest &&
+			(row->open || DatumGetInt64(set->memory[i]->sequence) < DatumGetInt64(row->end)))
+			return true;
+	return false;
+}
+
+/* From the last row and the last memory that begin below the lowest new sequence on, as the worker reads them; where what is in between must be resolved, from the row's start on. */
 static void
 start_reading(Set *set, int lowest)
 {
@@ -112,8 +161,26 @@ start_reading(Set *set, int lowest)
 		return;
 	while (set->row_at + 1 < set->nrows && DatumGetInt64(set->rows[set->row_at + 1]->start) < lowest)
 		set->row_at++;
+	if (ignores_untracked() && set->nrows > 0 && DatumGetInt64(set->rows[set->row_at]->start) < lowest &&
+		goes_on_inside(set, set->rows[set->row_at], lowest))
+	{
+		while (set->memory_at < set->nmemory && DatumGetInt64(set->memory[set->memory_at]->sequence) < DatumGetInt64(set->rows[set->row_at]->start))
+			set->memory_at++;
+		return;
+	}
 	while (set->memory_at + 1 < set->nmemory && DatumGetInt64(set->memory[set->memory_at + 1]->sequence) < lowest)
 		set->memory_at++;
+}
+
+static Scd2Image *
+image_before(void *arg, const Scd2Row *row)
+{
+	Set		   *set = arg;
+
+	for (int i = 0; i < set->nrows; i++)
+		if (!set->rows[i]->open && set->rows[i]->end == row->start)
+			return set->rows[i]->image;
+	return NULL;
 }
 
 typedef struct Pending
@@ -137,9 +204,7 @@ change(void *arg, const Scd2Change *change)
 	row->end = change->end;
 	row->open = change->open;
 	row->image = change->kind == SCD2_ROW_CLOSE ? change->row->image :
-		change->kind == SCD2_ROW_DELETE ? NULL :
-		image_of(change->image->isnull[1] ? 0 : DatumGetInt32(change->image->values[1]),
-				 change->image->isnull[2] ? 0 : DatumGetInt32(change->image->values[2]));
+		change->kind == SCD2_ROW_DELETE ? NULL : copy_of(change->image);
 	if (change->kind != SCD2_ROW_INSERT)
 		pending.deleted = lappend(pending.deleted, (void *) change->row);
 	if (change->kind != SCD2_ROW_DELETE)
@@ -160,7 +225,25 @@ do_remember(void *arg, const Scd2Memory *was, const Scd2Memory *now)
 
 		*memory = *now;
 		if (now->kind == SCD2_REMEMBER_HIDDEN)
-			memory->before = image_of(0, now->before->isnull[2] ? 0 : DatumGetInt32(now->before->values[2]));
+		{
+			memory->before = copy_of(now->before);
+			for (int i = 0; i < COLUMNS; i++)
+				memory->before->isnull[i] |= tracked[i];
+		}
+		if (now->sent != NULL)
+		{
+			memory->sent = copy_of(now->sent);
+			memory->sent->whole = now->kind == SCD2_REMEMBER_WHOLE;
+		}
+		if (now->since != NULL && now->kind == SCD2_REMEMBER_START)
+		{
+			memory->since = palloc(COLUMNS * sizeof(Datum));
+			memory->never = palloc(COLUMNS * sizeof(bool));
+			memcpy(memory->since, now->since, COLUMNS * sizeof(Datum));
+			memcpy(memory->never, now->never, COLUMNS * sizeof(bool));
+		}
+		else
+			memory->since = NULL;
 		pending.remembered = lappend(pending.remembered, memory);
 	}
 }
@@ -284,7 +367,7 @@ give(Set *set, Given *batch, int n)
 			.sequence = Int64GetDatum(sorted[i].seq),
 			.kind = sorted[i].kind,
 			.place = sorted[i].place,
-			.image = sorted[i].kind == SCD2_UPSERT ? image_of(sorted[i].tracked, sorted[i].untracked) : NULL
+			.image = sorted[i].kind == SCD2_UPSERT ? image_of(sorted[i].v, sorted[i].whole) : NULL
 		};
 
 		scd2_timeline_event(&set->timeline, &event);
@@ -307,11 +390,26 @@ compare_given(const Given *a, const Given *b)
 	if (a->kind == SCD2_DELETE)
 		return 0;
 	/* NULL (0 here) is greatest */
-	if (a->tracked != b->tracked)
-		return (a->tracked == 0 ? 1000 : a->tracked) - (b->tracked == 0 ? 1000 : b->tracked);
-	if (a->untracked != b->untracked)
-		return (a->untracked == 0 ? 1000 : a->untracked) - (b->untracked == 0 ? 1000 : b->untracked);
+	for (int i = 0; i < VALUES; i++)
+		if (a->v[i] != b->v[i])
+			return (a->v[i] == 0 ? 1000 : a->v[i]) - (b->v[i] == 0 ? 1000 : b->v[i]);
 	return 0;
+}
+
+static bool
+says(const Given *given, int i)
+{
+	return given->whole || given->v[i] != 0 || shape.ignores_null == NULL || !ignores_null[i + 1];
+}
+
+/* Two upserts at one sequence, where NULL says nothing: of each column the greatest that is sent. */
+static void
+unite(Given *into, const Given *other)
+{
+	for (int i = 0; i < VALUES; i++)
+		if (says(other, i) && (!says(into, i) || (into->v[i] != 0 && (other->v[i] == 0 || other->v[i] > into->v[i]))))
+			into->v[i] = other->v[i];
+	into->whole |= other->whole;
 }
 
 /* What counts at each sequence, ascending. */
@@ -327,7 +425,9 @@ winners(Set *set, Given *out)
 	{
 		if (n > 0 && out[n - 1].seq == sorted[i].seq)
 		{
-			if (compare_given(&sorted[i], &out[n - 1]) > 0)
+			if (set->ignores && sorted[i].kind == SCD2_UPSERT && out[n - 1].kind == SCD2_UPSERT)
+				unite(&out[n - 1], &sorted[i]);
+			else if (compare_given(&sorted[i], &out[n - 1]) > 0)
 				out[n - 1] = sorted[i];
 		}
 		else
@@ -336,11 +436,33 @@ winners(Set *set, Given *out)
 	return n;
 }
 
+/* The same with what they do not say as it was before. */
+static int
+resolved(Set *set, Given *out)
+{
+	int			n = winners(set, out);
+
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < VALUES && out[i].kind == SCD2_UPSERT; k++)
+			if (!says(&out[i], k))
+				out[i].v[k] = i > 0 && out[i - 1].kind == SCD2_UPSERT ? out[i - 1].v[k] : 0;
+	return n;
+}
+
+static bool
+same_tracked(const Given *a, const Given *b)
+{
+	for (int i = 0; i < VALUES; i++)
+		if (tracked[i + 1] && a->v[i] != b->v[i])
+			return false;
+	return true;
+}
+
 static void
 expected_rows(Set *set, StringInfo out)
 {
 	Given		events[MAX_EVENTS];
-	int			n = winners(set, events);
+	int			n = resolved(set, events);
 
 	for (int i = 0; i < n;)
 	{
@@ -351,17 +473,14 @@ expected_rows(Set *set, StringInfo out)
 			i++;
 			continue;
 		}
-		while (last + 1 < n && events[last + 1].kind == SCD2_UPSERT && events[last + 1].tracked == events[i].tracked)
+		while (last + 1 < n && events[last + 1].kind == SCD2_UPSERT && same_tracked(&events[last + 1], &events[i]))
 			last++;
-		if (set->one)
-		{
-			if (last == n - 1)
-				appendStringInfo(out, "(%d,%d) ", events[last].tracked, events[last].untracked);
-		}
-		else if (last + 1 < n)
-			appendStringInfo(out, "(%d,%d)[%d,%d) ", events[last].tracked, events[last].untracked, events[i].seq, events[last + 1].seq);
-		else
-			appendStringInfo(out, "(%d,%d)[%d,-) ", events[last].tracked, events[last].untracked, events[i].seq);
+		if (!set->one || last == n - 1)
+			appendStringInfo(out, "(%d,%d,%d)", events[last].v[0], events[last].v[1], events[last].v[2]);
+		if (!set->one && last + 1 < n)
+			appendStringInfo(out, "[%d,%d) ", events[i].seq, events[last + 1].seq);
+		else if (!set->one)
+			appendStringInfo(out, "[%d,-) ", events[i].seq);
 		i = last + 1;
 	}
 }
@@ -373,8 +492,7 @@ actual_rows(Set *set, StringInfo out)
 	{
 		Scd2Row    *row = set->rows[i];
 
-		appendStringInfo(out, "(%d,%d)", row->image->isnull[1] ? 0 : DatumGetInt32(row->image->values[1]),
-						 row->image->isnull[2] ? 0 : DatumGetInt32(row->image->values[2]));
+		appendStringInfo(out, "(%d,%d,%d)", value_of(row->image, 0), value_of(row->image, 1), value_of(row->image, 2));
 		if (!set->one)
 		{
 			appendStringInfo(out, "[" INT64_FORMAT ",", DatumGetInt64(row->start));
@@ -383,17 +501,30 @@ actual_rows(Set *set, StringInfo out)
 			else
 				appendStringInfo(out, INT64_FORMAT ")", DatumGetInt64(row->end));
 		}
-		appendStringInfoChar(out, ' ');
+		if (!set->one)
+			appendStringInfoChar(out, ' ');
 	}
 }
 
-/* Type 2: hidden upserts, deletes that end no row and follow from no mark, closes. Nothing else, with places at most one per sequence. */
+static bool
+begins_or_lacks(const Given *events, const Given *sent, int n, int i)
+{
+	for (int k = 0; k < VALUES; k++)
+		if (ignores_null[k + 1] && sent[i].v[k] == 0)
+			return true;
+	return i + 1 < n && events[i + 1].kind == SCD2_UPSERT && same_tracked(&events[i], &events[i + 1]);
+}
+
+/* Type 2: hidden upserts, deletes that end no row and follow from no mark, closes. Nothing else, with places at most one per sequence. Where NULL says nothing: also upserts that begin a run that goes on, or do not send all. */
 static bool
 memory_is_small(Set *set)
 {
 	Given		events[MAX_EVENTS];
-	int			n = winners(set, events);
+	Given		sent[MAX_EVENTS];
+	int			n = resolved(set, events);
 	int			most = 0;
+
+	(void) winners(set, sent);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -410,7 +541,7 @@ memory_is_small(Set *set)
 		if (set->places || events[i].kind == SCD2_CLOSE)
 			most++;
 		else if (events[i].kind == SCD2_UPSERT)
-			most += ends_row && events[i - 1].tracked == events[i].tracked;
+			most += (ends_row && same_tracked(&events[i - 1], &events[i])) || (set->ignores && begins_or_lacks(events, sent, n, i));
 		else
 			most += (!ends_row || closed) && !marked;
 	}
@@ -437,11 +568,18 @@ static void
 log_events(Set *set, const Given *batch, int n)
 {
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&set->log, "%s%s(%d,%d)@%d#" INT64_FORMAT " ",
+		appendStringInfo(&set->log, "%s%s(%d,%d,%d)@%d#" INT64_FORMAT " ",
 						 batch[i].is_truncate ? "T" : batch[i].is_snapshot ? "S" : "",
-						 batch[i].kind == SCD2_UPSERT ? "v" : batch[i].kind == SCD2_DELETE ? "DEL" : "CLOSE",
-						 batch[i].tracked, batch[i].untracked, batch[i].seq, batch[i].place.version);
+						 batch[i].kind == SCD2_UPSERT ? batch[i].whole ? "w" : "v" : batch[i].kind == SCD2_DELETE ? "DEL" : "CLOSE",
+						 batch[i].v[0], batch[i].v[1], batch[i].v[2], batch[i].seq, batch[i].place.version);
 	appendStringInfoString(&set->log, "| ");
+}
+
+/* Type 1, where NULL says nothing, is not for closes and snapshots: see partial.c. */
+static bool
+knows_no_close(Set *set)
+{
+	return set->one && set->ignores;
 }
 
 static Given
@@ -452,17 +590,18 @@ random_event(Set *set, int span)
 
 	if (kind <= 15)
 		given.kind = SCD2_DELETE;
-	else if (kind <= 22)
+	else if (kind <= 22 && !knows_no_close(set))
 		given.kind = SCD2_CLOSE;
-	else if (kind <= 27)
+	else if (kind > 22 && kind <= 27)
 	{
-		given.kind = random_int(set, 0, 1) ? SCD2_DELETE : SCD2_CLOSE;
+		given.kind = random_int(set, 0, 1) || knows_no_close(set) ? SCD2_DELETE : SCD2_CLOSE;
 		given.is_truncate = true;
 	}
 	if (given.kind == SCD2_UPSERT)
 	{
-		given.tracked = random_int(set, 0, 2);
-		given.untracked = random_int(set, 0, 3);
+		for (int i = 0; i < VALUES; i++)
+			given.v[i] = random_int(set, 0, i < 2 ? 2 : 3);
+		given.whole = set->ignores && random_int(set, 0, 5) == 0;
 	}
 	if (set->places && !given.is_truncate && random_int(set, 0, 3) > 0)
 		given.place = (Scd2Place) {random_int(set, 1, 1000000), 1};
@@ -474,7 +613,7 @@ static Given
 state_before(Set *set, int seq)
 {
 	Given		events[MAX_EVENTS];
-	int			n = winners(set, events);
+	int			n = resolved(set, events);
 	Given		state = {.kind = SCD2_DELETE};
 
 	for (int i = 0; i < n && events[i].seq < seq; i++)
@@ -511,13 +650,13 @@ give_snapshot(Set *set, int seq)
 	if (random_int(set, 0, 2) == 0)
 	{
 		given.kind = before.kind;
-		given.tracked = before.tracked;
-		given.untracked = before.untracked;
+		memcpy(given.v, before.v, sizeof(given.v));
 	}
+	given.whole = true;
 	log_events(set, &given, 1);
 	taken = has_event_at(set, seq);
 	set->events[set->n++] = given;
-	if (taken || given.kind != before.kind || given.tracked != before.tracked || given.untracked != before.untracked)
+	if (taken || given.kind != before.kind || memcmp(given.v, before.v, sizeof(given.v)) != 0)
 		give(set, &given, 1);
 	add_mark(set, &given);
 	check(set, "snapshot");
@@ -534,8 +673,17 @@ one_set(uint64 seed)
 	pg_prng_seed(&set->rng, seed);
 	set->one = random_int(set, 0, 2) == 0;
 	set->places = random_int(set, 0, 2) == 0;
+	set->ignores = !set->places && random_int(set, 0, 1) == 0;
+	shape.ignores_null = set->ignores ? ignores_null : NULL;
+	tracked[1] = true;
+	tracked[2] = random_int(set, 0, 1);
+	for (int i = 1; i < COLUMNS; i++)
+		ignores_null[i] = random_int(set, 0, 2) > 0;
 	initStringInfo(&set->log);
-	appendStringInfo(&set->log, "seed " UINT64_FORMAT " type %d%s: ", seed, set->one ? 1 : 2, set->places ? " places" : "");
+	appendStringInfo(&set->log, "seed " UINT64_FORMAT " type %d%s", seed, set->one ? 1 : 2, set->places ? " places" : "");
+	if (set->ignores)
+		appendStringInfo(&set->log, " ignores %d%d%d", ignores_null[1], ignores_null[2], ignores_null[3]);
+	appendStringInfo(&set->log, " tracks %d%d%d: ", tracked[1], tracked[2], tracked[3]);
 	set->timeline.shape = &shape;
 	set->timeline.scd_type = set->one ? 1 : 2;
 	fmgr_info(F_BTINT8CMP, &set->timeline.compare);
@@ -546,6 +694,7 @@ one_set(uint64 seed)
 	set->timeline.use.arg = set;
 	set->timeline.use.next_row = next_row;
 	set->timeline.use.next_memory = next_memory;
+	set->timeline.use.image_before = image_before;
 	set->timeline.use.change = change;
 	set->timeline.use.remember = do_remember;
 
@@ -556,7 +705,7 @@ one_set(uint64 seed)
 		Given		batch[MAX_EVENTS];
 		int			n = random_int(set, 1, 6);
 
-		if (snapshot_at < span && random_int(set, 0, 7) == 0)
+		if (snapshot_at < span && !knows_no_close(set) && random_int(set, 0, 7) == 0)
 		{
 			snapshot_at = random_int(set, snapshot_at + 1, span);
 			give_snapshot(set, snapshot_at);

@@ -1,0 +1,335 @@
+/*
+ * partial.c
+ *		Upserts that do not send all columns: NULL means "not sent" in some.
+ *
+ * An image is *partial*, as an event brings it, or *whole*, as a row is; in a whole one NULL is a value in every column. A partial image is resolved against the image before it: what it does not
+ * send is as it was, unless the key was not there. Upserts at one sequence are one: of each column the greatest value that is sent. That is a union, so their order does not matter.
+ *
+ * Type 2 resolves each event again when something changed before it (timeline.c), so what events sent is remembered: see remember_first() there.
+ *
+ * Type 1 needs less. Of each column only the last value that was sent counts, and a delete takes away what was sent up to it. So per column one sequence is remembered: since when it is as it is, by a
+ * value or (NULL) by a delete. All is the greatest of something, and again the order of events does not matter. (A close would not fit in: whether it counts depends on whether an upsert was at its sequence, which nobody
+ * remembers.)
+ */
+#include "postgres.h"
+
+#include "utils/datum.h"
+
+#include "flow/partial.h"
+
+/*
+ * Does an image say anything of a column?
+ */
+bool
+scd2_sends(const Scd2Shape *shape, const Scd2Image *image, int column)
+{
+	return image->whole || !image->isnull[column] || !shape->ignores_null[column];
+}
+
+/*
+ * Would the image be the same if it were whole?
+ */
+bool
+scd2_sends_all(const Scd2Shape *shape, const Scd2Image *image)
+{
+	for (int i = 0; i < shape->ncolumns; i++)
+		if (image->isnull[i] && shape->ignores_null[i])
+			return false;
+	return true;
+}
+
+/*
+ * The image, whole: with what it does not send as it was before (NULL: there was nothing). A copy in the current memory context, or the image itself if it sends all.
+ */
+Scd2Image *
+scd2_image_resolve(const Scd2Shape *shape, Scd2Image *image, const Scd2Image *before)
+{
+	int			n = shape->ncolumns;
+	Datum	   *values;
+	bool	   *isnull;
+	Scd2Image  *whole;
+
+	if (image->whole || scd2_sends_all(shape, image))
+		return image;
+	values = palloc(n * sizeof(Datum));
+	isnull = palloc(n * sizeof(bool));
+	for (int i = 0; i < n; i++)
+	{
+		const Scd2Image *from = before == NULL || scd2_sends(shape, image, i) ? image : before;
+
+		values[i] = from->values[i];
+		isnull[i] = from->isnull[i];
+	}
+	whole = scd2_image_copy(shape, values, isnull);
+	whole->whole = true;
+	pfree(values);
+	pfree(isnull);
+	return whole;
+}
+
+/* Which of two images at one sequence decides on a column? */
+static const Scd2Image *
+greater(const Scd2Shape *shape, int column, const Scd2Image *a, const Scd2Image *b, bool *conflict)
+{
+	int			order;
+
+	if (!scd2_sends(shape, b, column))
+		return a;
+	if (!scd2_sends(shape, a, column))
+		return b;
+	order = scd2_column_compare(shape, column, a, b);
+	*conflict |= order != 0;
+	return order < 0 ? b : a;
+}
+
+/*
+ * What two images at one sequence send together: "a" itself if "b" adds nothing, else a copy in the current memory context. "conflict": both send a column, differently.
+ */
+Scd2Image *
+scd2_image_merge(const Scd2Shape *shape, Scd2Image *a, Scd2Image *b, bool *conflict)
+{
+	int			n = shape->ncolumns;
+	Datum	   *values = palloc(n * sizeof(Datum));
+	bool	   *isnull = palloc(n * sizeof(bool));
+	bool		adds = b->whole && !a->whole && !scd2_sends_all(shape, a);
+	Scd2Image  *merged = a;
+
+	*conflict = false;
+	for (int i = 0; i < n; i++)
+	{
+		const Scd2Image *from = greater(shape, i, a, b, conflict);
+
+		adds |= from == b;
+		values[i] = from->values[i];
+		isnull[i] = from->isnull[i];
+	}
+	if (adds)
+	{
+		merged = scd2_image_copy(shape, values, isnull);
+		merged->whole = a->whole || b->whole;
+	}
+	pfree(values);
+	pfree(isnull);
+	return merged;
+}
+
+/* ---- type 1 ---- */
+
+static int
+compare(Scd2Timeline *t, Datum a, Datum b)
+{
+	return DatumGetInt32(FunctionCall2Coll(&t->compare, t->collation, a, b));
+}
+
+/* What is there of the key. */
+static void
+read_current(Scd2Timeline *t)
+{
+	Scd2Current *c = &t->current;
+	int			n = t->shape->ncolumns;
+	const Scd2Row *row;
+
+	if (t->started)
+		return;
+	t->started = true;
+	memset(c, 0, sizeof(*c));
+	c->image.values = palloc0(n * sizeof(Datum));
+	c->image.isnull = palloc(n * sizeof(bool));
+	c->image.whole = true;
+	memset(c->image.isnull, true, n * sizeof(bool));
+	c->since = palloc0(n * sizeof(Datum));
+	c->never = palloc(n * sizeof(bool));
+	memset(c->never, true, n * sizeof(bool));
+	row = c->row = t->use.next_row(t->use.arg);
+	c->memory = t->use.next_memory(t->use.arg);
+	if (c->memory == NULL)
+		return;
+	c->known = true;
+	c->sequence = c->memory->sequence;
+	c->live = row != NULL;
+	for (int i = 0; i < n; i++)
+	{
+		if (row != NULL)
+		{
+			c->image.values[i] = row->image->values[i];
+			c->image.isnull[i] = row->image->isnull[i];
+		}
+		/* A deleted key is so in each column. */
+		c->since[i] = row != NULL ? c->memory->since[i] : c->sequence;
+		c->never[i] = row != NULL && c->memory->never[i];
+	}
+}
+
+/* How an event at "sequence" stands to the last: > 0 later. */
+static int
+against_last(const Scd2Current *c, Scd2Timeline *t, Datum sequence)
+{
+	return c->known ? compare(t, sequence, c->sequence) : 1;
+}
+
+static int
+against_column(const Scd2Current *c, Scd2Timeline *t, int i, Datum sequence)
+{
+	return c->never[i] ? 1 : compare(t, sequence, c->since[i]);
+}
+
+/* Is a column of an upsert newer than what is there, or as new and greater? What a delete took away at its sequence stays so. */
+static bool
+column_wins(const Scd2Current *c, Scd2Timeline *t, int i, const Scd2Event *event)
+{
+	int			order;
+
+	if (!scd2_sends(t->shape, event->image, i))
+		return false;
+	if (!t->shape->ignores_null[i])
+	{
+		order = against_last(c, t, event->sequence);
+		return order > 0 || (order == 0 && c->live && scd2_column_compare(t->shape, i, event->image, &c->image) > 0);
+	}
+	order = against_column(c, t, i, event->sequence);
+	return order > 0 || (order == 0 && !c->image.isnull[i] && scd2_column_compare(t->shape, i, event->image, &c->image) > 0);
+}
+
+/* Did what an upsert says come from its sequence already; does something else? */
+static void
+count_upsert(Scd2Timeline *t, const Scd2Event *event)
+{
+	const Scd2Current *c = &t->current;
+	int			last = against_last(c, t, event->sequence);
+	bool		same = last <= 0;
+	bool		evidence = last == 0 && c->live;
+	bool		conflict = false;
+
+	for (int i = 0; i < t->shape->ncolumns && same; i++)
+	{
+		bool		known = t->shape->ignores_null[i] ? against_column(c, t, i, event->sequence) == 0 : last == 0 && c->live;
+
+		if (!scd2_sends(t->shape, event->image, i) || (!known && !t->shape->ignores_null[i]))
+			continue;
+		same = known && scd2_column_compare(t->shape, i, event->image, &c->image) == 0;
+		conflict |= known && !same && !c->image.isnull[i];
+		evidence |= same;
+	}
+	t->counts.duplicates += same && evidence;
+	t->counts.conflicts += conflict;
+}
+
+static void
+take_upsert(Scd2Timeline *t, const Scd2Event *event)
+{
+	Scd2Current *c = &t->current;
+
+	for (int i = 0; i < t->shape->ncolumns; i++)
+	{
+		if (!column_wins(c, t, i, event))
+			continue;
+		c->image.values[i] = event->image->values[i];
+		c->image.isnull[i] = event->image->isnull[i];
+		c->since[i] = event->sequence;
+		c->never[i] = false;
+	}
+	if (against_last(c, t, event->sequence) <= 0)
+		return;
+	c->known = c->live = true;
+	c->marked = false;
+	c->sequence = event->sequence;
+}
+
+static void
+take_delete(Scd2Timeline *t, Datum sequence, bool marked)
+{
+	Scd2Current *c = &t->current;
+
+	for (int i = 0; i < t->shape->ncolumns; i++)
+		if (t->shape->ignores_null[i] && against_column(c, t, i, sequence) >= 0)
+		{
+			c->image.isnull[i] = true;
+			c->since[i] = sequence;
+			c->never[i] = false;
+		}
+	if (against_last(c, t, sequence) < 0)
+		return;
+	c->marked = marked || (c->marked && compare(t, sequence, c->sequence) == 0);
+	c->known = true;
+	c->live = false;
+	c->sequence = sequence;
+}
+
+/*
+ * Next event of the key of a type 1 target.
+ */
+void
+scd2_partial_event(Scd2Timeline *t, const Scd2Event *event)
+{
+	Scd2Current *c = &t->current;
+
+	read_current(t);
+	if (!t->has_new)
+		t->new.sequence = event->sequence;	/* the lowest */
+	t->has_new = true;
+	if (!event->implied)
+	{
+		t->counts.events++;
+		t->counts.out_of_order += c->memory != NULL && compare(t, event->sequence, c->memory->sequence) < 0;
+	}
+	if (event->kind == SCD2_UPSERT)
+	{
+		if (!event->implied)
+			count_upsert(t, event);
+		take_upsert(t, event);
+		return;
+	}
+	Assert(event->kind == SCD2_DELETE);
+	t->counts.duplicates += !event->implied && c->known && !c->live && compare(t, event->sequence, c->sequence) == 0;
+	take_delete(t, event->sequence, event->implied);
+}
+
+static bool
+same_since(Scd2Timeline *t, const Scd2Current *c)
+{
+	for (int i = 0; i < t->shape->ncolumns; i++)
+		if (t->shape->ignores_null[i] &&
+			(c->never[i] != c->memory->never[i] ||
+			 (!c->never[i] && compare(t, c->since[i], c->memory->since[i]) != 0)))
+			return false;
+	return true;
+}
+
+/* What is remembered of the key; of one that a mark deleted, nothing. */
+static void
+remember_current(Scd2Timeline *t)
+{
+	const Scd2Current *c = &t->current;
+	Scd2Memory	now = {.sequence = c->sequence, .kind = c->live ? SCD2_REMEMBER_START : SCD2_REMEMBER_DELETE, .since = c->since, .never = c->never};
+
+	if (!c->live && c->marked)
+	{
+		if (c->memory != NULL)
+			t->use.remember(t->use.arg, c->memory, NULL);
+	}
+	else if (c->memory == NULL || (c->row != NULL) != c->live || compare(t, c->sequence, c->memory->sequence) != 0 || (c->live && !same_since(t, c)))
+		t->use.remember(t->use.arg, c->memory, &now);
+}
+
+/*
+ * The key has no more events: what follows for its row.
+ */
+void
+scd2_partial_end(Scd2Timeline *t)
+{
+	Scd2Current *c = &t->current;
+	Scd2Change	change = {.row = c->row, .open = true, .image = &c->image};
+
+	if (!t->has_new)
+		return;
+	/* Truncates of before that the key did not meet when it was not there. */
+	for (int i = t->nmarks - 1; i >= 0 && compare(t, t->marks[i].sequence, t->new.sequence) >= 0; i--)
+		if (!t->marks[i].snapshot)
+			take_delete(t, t->marks[i].sequence, true);
+	remember_current(t);
+	if (c->row == NULL && !c->live)
+		return;
+	change.kind = c->row == NULL ? SCD2_ROW_INSERT : c->live ? SCD2_ROW_REWRITE : SCD2_ROW_DELETE;
+	if (change.kind != SCD2_ROW_REWRITE || !scd2_image_equal(t->shape, c->row->image, c->image.values, c->image.isnull))
+		t->use.change(t->use.arg, &change);
+}
