@@ -45,6 +45,18 @@ ALTER TYPE mood ADD VALUE 'new';
 INSERT INTO e VALUES (3, 'new');
 SELECT scd2.sync() AS v1 \gset
 SELECT id, m FROM scd2.table_changes(NULL::e_changes);
+-- type and table made anew under the same names: the new table has its own feed, the old one stays what it was
+SELECT scd2.disable_change_feed('e');
+ALTER TABLE e_changes RENAME TO e_changes_old;
+DROP TABLE e;
+ALTER TYPE mood RENAME TO mood_old;
+CREATE TYPE mood AS ENUM ('sad', 'glad');
+CREATE TABLE e (id integer, m mood);
+SELECT scd2.enable_change_feed('e');
+INSERT INTO e VALUES (1, 'glad'), (2, 'sad');
+SELECT scd2.sync() AS v1 \gset
+SELECT id, m FROM scd2.table_changes(NULL::e_changes);
+SELECT id, m FROM e_changes_old ORDER BY _commit_version;
 
 -- CT-10: a stored generated column is a plain column of the feed
 CREATE TABLE g (id integer GENERATED ALWAYS AS IDENTITY, a integer, b integer GENERATED ALWAYS AS (a * 2) STORED, d text DEFAULT 'd');

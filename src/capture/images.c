@@ -80,3 +80,16 @@ scd2_image_to_row(Scd2Source *source, bool old)
 		feed->values[i] = feed->isnull[i] ? (Datum) 0 : values[att];
 	}
 }
+
+/* Bytes of the values that scd2_image_to_row() has laid out: they are whole, and can be more together than the server puts into one row. */
+Size
+scd2_image_size(const Scd2Source *source)
+{
+	const Scd2Feed *feed = source->feed;
+	Size		size = 0;
+
+	for (int i = SCD2_META_COLUMNS; i < source->ncolumns; i++)
+		if (!feed->isnull[i] && TupleDescAttr(feed->layout, i)->attlen == -1)
+			size += VARSIZE_ANY(DatumGetPointer(feed->values[i]));
+	return size;
+}

@@ -30,6 +30,9 @@
 #include "capture/plugin.h"
 #include "feed/layout.h"
 
+/* What a row in memory can have: a piece of memory, less headers, metadata and padding. (The values of a table's row can be more together: they are stored apart.) */
+#define MAX_ROW		((Size) MaxAllocSize - 64 * 1024)
+
 extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
 
 static Scd2Batch *batch = NULL;
@@ -135,6 +138,20 @@ fail_without_image(Scd2Feed *feed, Relation relation)
 								  RelationGetRelationName(relation)));
 }
 
+/* The row that is laid out in the feed's values, if it can be one. */
+static void
+add_row(Scd2Source *source, Relation relation, Scd2ChangeType type)
+{
+	Size		size = scd2_image_size(source);
+
+	if (size > MAX_ROW)
+		scd2_batch_fail_feed(batch, source->feed,
+							 psprintf("a row of table \"%s\" has %zu bytes: too many for a row in one piece",
+									  RelationGetRelationName(relation), size));
+	else
+		scd2_batch_add_row(batch, source->feed, type);
+}
+
 static void
 add_old_image(Scd2Source *source, Relation relation, HeapTuple old, Scd2ChangeType type)
 {
@@ -145,7 +162,7 @@ add_old_image(Scd2Source *source, Relation relation, HeapTuple old, Scd2ChangeTy
 	}
 	scd2_image_old(source, RelationGetDescr(relation), old);
 	scd2_image_to_row(source, true);
-	scd2_batch_add_row(batch, source->feed, type);
+	add_row(source, relation, type);
 }
 
 /* "old" can be NULL. */
@@ -165,7 +182,7 @@ add_new_image(Scd2Source *source, Relation relation, HeapTuple new, HeapTuple ol
 		return;
 	}
 	scd2_image_to_row(source, false);
-	scd2_batch_add_row(batch, source->feed, type);
+	add_row(source, relation, type);
 }
 
 /* One row of a captured table. */

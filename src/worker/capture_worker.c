@@ -84,10 +84,10 @@ create_slot(Scd2Position *position, bool has_row)
 {
 	scd2_worker_set_state(SCD2_CAPTURE_CREATING_SLOT);
 	pgstat_report_activity(STATE_RUNNING, "creating the replication slot: waits for running transactions to end");
+	/* No worker saw the end of the extension that was here before; or its slot was lost, and scd2.resume_capture() has named another. */
+	scd2_drop_orphaned_slots();
 	if (!has_row)
 	{
-		/* No worker saw the end of the extension that was here before. */
-		scd2_drop_orphaned_slots();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
 		scd2_position_create(position);

@@ -166,7 +166,8 @@ enter(void)
 }
 
 /*
- * Drops the slots that an extension which is gone has left in this database: they would hold back WAL for ever. Only ours have our plugin. Outside a transaction.
+ * Drops the slots of ours in this database, which an extension that is gone or a position that was lost has left: they would hold back WAL for ever, or be one slot less for others. Only
+ * ours have our plugin. Outside a transaction.
  */
 void
 scd2_drop_orphaned_slots(void)
@@ -185,8 +186,7 @@ scd2_drop_orphaned_slots(void)
 		if (!ours)
 			continue;
 		ereport(LOG,
-				(errmsg("dropping replication slot \"%s\": the extension that it belonged to is gone",
-						NameStr(name))));
+				(errmsg("dropping replication slot \"%s\": it belongs to nothing any more", NameStr(name))));
 		ReplicationSlotDrop(NameStr(name), true);
 	}
 }
