@@ -55,7 +55,7 @@ find_twin(Oid public_oid)
 }
 
 /*
- * Calls the twin. What it refuses (by RAISE) reaches the user as if the public function had said it: without the lines that tell which internal function
+ * Calls the twin. What it refuses (by RAISE, or in C without the context that it was called in) reaches the user as if the public function had said it: without the lines that tell which internal function
  * called which, but with the context of the caller. Other errors keep all of it.
  */
 static Datum
@@ -75,7 +75,7 @@ invoke(FunctionCallInfo twin, List *outer_path)
 		scd2_caller_path = outer_path;
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
-		if (error->funcname == NULL || strcmp(error->funcname, "exec_stmt_raise") != 0)
+		if (error->context != NULL && (error->funcname == NULL || strcmp(error->funcname, "exec_stmt_raise") != 0))
 			PG_RE_THROW();
 		FlushErrorState();
 		error->context = NULL;

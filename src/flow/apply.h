@@ -10,4 +10,9 @@
 extern int64 scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest);
 extern void scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state);
 
+/* copy.c: what a full refresh begins with. */
+extern bool scd2_has_target_for_itself(Scd2Flow *flow);
+extern void scd2_forget_marks(Scd2Flow *flow);
+extern void scd2_empty_target(Scd2Flow *flow);
+
 #endif							/* SCD2_FLOW_APPLY_H */

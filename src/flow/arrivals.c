@@ -282,9 +282,11 @@ is_nan(Oid type, Datum value)
 	}
 }
 
-/* NULL: nothing is wrong with a sequence ("what") that is not NULL. */
-static char *
-what_is_invalid_in(Oid type, Datum sequence, const char *what)
+/*
+ * What is wrong with a sequence ("what") that is not NULL; NULL: nothing.
+ */
+char *
+scd2_invalid_sequence(Oid type, Datum sequence, const char *what)
 {
 	TupleDesc	desc;
 	HeapTupleData tuple;
@@ -324,7 +326,7 @@ what_is_invalid_of_end(ArrivalReceiver *r, TupleTableSlot *slot)
 	if (slot->tts_isnull[SCD2_ARRIVAL_OTHER_END])
 		return is_end ? "sequence is NULL" : NULL;
 	if (r->check_sequence)
-		invalid = what_is_invalid_in(r->flow->sequence_type, other, is_end ? "sequence" : "end");
+		invalid = scd2_invalid_sequence(r->flow->sequence_type, other, is_end ? "sequence" : "end");
 	if (invalid == NULL && (is_end ? compare(r, sequence, other) : compare(r, other, sequence)) <= 0)
 		invalid = "end is not above the sequence";
 	return invalid;
@@ -343,7 +345,7 @@ what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
 	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE])
 		return "sequence is NULL";
 	if (r->check_sequence)
-		invalid = what_is_invalid_in(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE], "sequence");
+		invalid = scd2_invalid_sequence(r->flow->sequence_type, slot->tts_values[SCD2_ARRIVAL_SEQUENCE], "sequence");
 	return invalid != NULL ? invalid : what_is_invalid_of_end(r, slot);
 }
 

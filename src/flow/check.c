@@ -12,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -27,6 +28,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -42,7 +44,10 @@ PG_FUNCTION_INFO_V1(scd2_caller_relation);
 PG_FUNCTION_INFO_V1(scd2_check_expression);
 PG_FUNCTION_INFO_V1(scd2_sequence_expression);
 PG_FUNCTION_INFO_V1(scd2_expression_columns);
+PG_FUNCTION_INFO_V1(scd2_check_immutable);
+PG_FUNCTION_INFO_V1(scd2_check_version_query);
 PG_FUNCTION_INFO_V1(scd2_lock_flow);
+PG_FUNCTION_INFO_V1(scd2_lock_target);
 
 Datum
 scd2_object_name(PG_FUNCTION_ARGS)
@@ -204,6 +209,50 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* scd2_internal.check_immutable(expression text, relation oid, argument text) */
+Datum
+scd2_check_immutable(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(2));
+
+	if (contain_mutable_functions(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument)))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s must use immutable functions only", argument),
+						errdetail("The target is for several flows: what a snapshot says has to be remembered, and must not depend on when it is asked.")));
+	table_close(rel, NoLock);
+	PG_RETURN_VOID();
+}
+
+/*
+ * scd2_internal.check_version_query(query text, role oid): raises unless it is one SELECT with one column, as that role reads it.
+ */
+Datum
+scd2_check_version_query(PG_FUNCTION_ARGS)
+{
+	char	   *query = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	Scd2Identity self;
+	SPIPlanPtr	plan;
+	CachedPlanSource *source = NULL;
+	Query	   *parsed = NULL;
+
+	scd2_become(PG_GETARG_OID(1), &self);
+	SPI_connect();
+	plan = SPI_prepare(query, 0, NULL);
+	if (plan != NULL && list_length(SPI_plan_get_plan_sources(plan)) == 1)
+		source = linitial(SPI_plan_get_plan_sources(plan));
+	if (source != NULL && list_length(source->query_list) == 1)
+		parsed = linitial_node(Query, source->query_list);
+	if (parsed == NULL || parsed->commandType != CMD_SELECT || parsed->hasModifyingCTE || parsed->rowMarks != NIL ||
+		source->resultDesc == NULL || source->resultDesc->natts != 1)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("version_query is not a query of one column"),
+						errhint("Give one SELECT that returns the version of the snapshot.")));
+	SPI_finish();
+	scd2_become_self_again(&self);
+	PG_RETURN_VOID();
+}
+
 /* A name[] of the columns of the relation that an expression uses; one that takes the row as a whole uses all. */
 static Datum
 columns_used(Node *expr, Relation rel)
@@ -287,24 +336,41 @@ scd2_target_locktag(LOCKTAG *tag, Oid target)
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), target, 1);
 }
 
-/*
- * Tried again and again, so that an error can say what it is that takes so long.
- */
-Datum
-scd2_lock_flow(PG_FUNCTION_ARGS)
+/* Tried again and again, so that an error can say what it is that takes so long. */
+static void
+acquire(const LOCKTAG *tag, const char *what)
 {
-	LOCKTAG		tag;
 	TimestampTz deadline = GetCurrentTimestamp() + scd2_lock_timeout * INT64CONST(1000);
 
-	scd2_flow_locktag(&tag, PG_GETARG_INT32(0));
-	while (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	while (LockAcquire(tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		if (GetCurrentTimestamp() > deadline)
 			ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-							errmsg("the flow is at work: its first copy or a batch has not ended within %d ms", scd2_lock_timeout),
+							errmsg("%s is at work: its first copy or a batch has not ended within %d ms", what, scd2_lock_timeout),
 							errhint("See scd2.progress; or SET pg_scd2.lock_timeout = '5min';")));
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(10000);
 	}
+}
+
+/* scd2_internal.lock_flow(flow_id integer) */
+Datum
+scd2_lock_flow(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag;
+
+	scd2_flow_locktag(&tag, PG_GETARG_INT32(0));
+	acquire(&tag, "the flow");
+	PG_RETURN_VOID();
+}
+
+/* scd2_internal.lock_target(target oid) */
+Datum
+scd2_lock_target(PG_FUNCTION_ARGS)
+{
+	LOCKTAG		tag;
+
+	scd2_target_locktag(&tag, PG_GETARG_OID(0));
+	acquire(&tag, "another flow into the target");
 	PG_RETURN_VOID();
 }

@@ -271,9 +271,11 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 
 /* ---- event tables ---- */
 
-/* A copy begins with an empty target, unless another flow's events are in it: in a full refresh the first of them empties it. */
-static bool
-has_target_for_itself(Scd2Flow *flow)
+/*
+ * A copy begins with an empty target, unless another flow's events are in it: in a full refresh the first of them empties it.
+ */
+bool
+scd2_has_target_for_itself(Scd2Flow *flow)
 {
 	Oid			types[] = {INT4OID, OIDOID};
 	Datum		args[] = {Int32GetDatum(flow->flow_id), ObjectIdGetDatum(flow->target)};
@@ -295,8 +297,11 @@ forget_rejected(Scd2Flow *flow)
 		elog(ERROR, "could not forget");
 }
 
-static void
-forget_marks(Scd2Flow *flow)
+/*
+ * Nothing is remembered of the target's truncates and snapshots any more.
+ */
+void
+scd2_forget_marks(Scd2Flow *flow)
 {
 	Oid			types[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(flow->flow_id)};
@@ -318,6 +323,17 @@ delete_memory(Scd2Flow *flow)
 	scd2_sql(&sql, "DELETE FROM ONLY %s", flow->memory_sql);
 	if (SPI_execute(sql.data, false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "could not empty the memory");
+}
+
+/*
+ * Target and memory without rows; as the owner.
+ */
+void
+scd2_empty_target(Scd2Flow *flow)
+{
+	delete_all(flow);
+	if (OidIsValid(flow->memory))
+		delete_memory(flow);
 }
 
 /* The events that are there, as the snapshot S sees them; returns S. */
@@ -347,21 +363,18 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
-	bool		alone = has_target_for_itself(flow);
+	bool		alone = scd2_has_target_for_itself(flow);
 	Scd2Work   *work;
 	Datum		args[4];
 
 	forget_rejected(flow);
 	if (alone)
-		forget_marks(flow);
+		scd2_forget_marks(flow);
 	else
 		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
 	if (alone)
-	{
-		delete_all(flow);
-		delete_memory(flow);
-	}
+		scd2_empty_target(flow);
 	lock_source(flow);
 	args[2] = read_source_events(work);
 	args[1] = Int64GetDatum(state->begin_version);
@@ -397,7 +410,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	Datum		args[2];
 
 	forget_rejected(flow);
-	forget_marks(flow);
+	scd2_forget_marks(flow);
 	work = scd2_work_begin(flow);
 	if (from_past)
 	{

@@ -262,6 +262,17 @@ scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2R
 	return read_memory(recall);
 }
 
+/*
+ * The first memory of a key at or above a sequence, NULL if there is none. In the key's memory.
+ */
+Scd2Memory *
+scd2_recall_first_from(Scd2Recall *recall, const Datum *key, Datum sequence)
+{
+	if (recall->finder == NULL || !scd2_finder_first_from(recall->finder, key, sequence))
+		return NULL;
+	return read_memory(recall);
+}
+
 static void
 set_column(Scd2Recall *recall, AttrNumber attnum, Datum value, bool isnull)
 {

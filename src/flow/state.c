@@ -32,7 +32,7 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
-	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL, lower(e.gap)" \
+	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL, lower(e.gap), s.snapshot_at" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
 	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id WHERE s.flow_id = $1"
 
@@ -78,6 +78,9 @@ scd2_state_read(Scd2FlowState *state)
 	state->gap = DatumGetInt64(column(13, &isnull));
 	if (isnull)
 		state->gap = PG_INT64_MAX;
+	state->snapshot_at = DatumGetTimestampTz(column(14, &isnull));
+	if (isnull)
+		state->snapshot_at = 0;
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -187,6 +190,45 @@ scd2_state_begun(Scd2FlowState *state, bool done)
 								 " finished_at = CASE WHEN $5 THEN clock_timestamp() END, begin_version = $3, begin_timestamp = $4"
 								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 5, types), args, NULL);
 	state->phase = done ? 'd' : 'a';
+}
+
+/*
+ * A snapshot of this version, taken at "started", is in the target; "timestamp" is what stands for it in time. Without "work", there was none to take. "done": it was the only one.
+ */
+void
+scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, const char *version, TimestampTz timestamp, bool done)
+{
+	static SPIPlanPtr plan = NULL;
+	static const Scd2Work nothing = {0};
+	Oid			types[] = {TIDOID, INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID, BOOLOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID};
+	const Scd2Work *w = work != NULL ? work : &nothing;
+	char		nulls[] = "             ";
+	Datum		args[] = {
+		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), TimestampTzGetDatum(started), (Datum) 0, TimestampTzGetDatum(timestamp), BoolGetDatum(done),
+		Int64GetDatum(w->events), Int64GetDatum(w->inserted), Int64GetDatum(w->updated), Int64GetDatum(w->deleted),
+		Int64GetDatum(w->duplicates), Int64GetDatum(w->out_of_order), Int64GetDatum(w->conflicts)
+	};
+
+	if (work != NULL)
+		args[3] = CStringGetTextDatum(version);
+	else
+		nulls[3] = nulls[4] = 'n';
+	update_state(state, prepared(&plan,
+								 "UPDATE scd2_internal.flow_state SET snapshot_at = $3, snapshot_version = coalesce($4, snapshot_version), watermark_timestamp = coalesce($5, watermark_timestamp),"
+								 " events = events + $7, applied = applied + $7 - $11, duplicates = duplicates + $11, out_of_order = out_of_order + $12, conflicts = conflicts + $13,"
+								 " rows_inserted = rows_inserted + $8, rows_updated = rows_updated + $9, rows_deleted = rows_deleted + $10,"
+								 " batches = batches + CASE WHEN $4 IS NULL THEN 0 ELSE 1 END, last_batch = CASE WHEN $4 IS NULL THEN last_batch ELSE clock_timestamp() END,"
+								 " phase = CASE WHEN $6 THEN 'done' ELSE 'apply' END, finished_at = CASE WHEN $6 THEN clock_timestamp() END, failed_phase = NULL, failures = 0, retry_at = NULL"
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 13, types), args, nulls);
+	if (work != NULL)
+	{
+		remember_batch(state, work, started, 0, 0);
+		state->batches++;
+	}
+	state->phase = done ? 'd' : 'a';
+	state->snapshot_at = started;
+	state->failures = 0;
+	state->retry_at = 0;
 }
 
 /* Errors that may pass by themselves: conflicts, resources, operators. */

@@ -23,12 +23,14 @@ typedef struct Scd2FlowState
 	int64		batches;
 	int			failures;
 	TimestampTz retry_at;		/* 0: at once */
+	TimestampTz snapshot_at;	/* when the source of a snapshot flow was looked at last; 0: never */
 } Scd2FlowState;
 
 extern bool scd2_state_read(Scd2FlowState *state);
 extern void scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 upto, TimestampTz upto_timestamp);
 extern void scd2_state_copied(Scd2FlowState *state, int64 rows);
 extern void scd2_state_begun(Scd2FlowState *state, bool done);
+extern void scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, const char *version, TimestampTz timestamp, bool done);
 extern void scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version);
 
 #endif							/* SCD2_FLOW_STATE_H */

@@ -84,9 +84,11 @@ scd2_sequence_has_parts(Scd2Flow *flow)
 		get_typtype(flow->sequence_type) == TYPTYPE_COMPOSITE;
 }
 
-/* "a OPERATOR(…) b", whatever the search_path. */
-static void
-append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
+/*
+ * "a OPERATOR(…) b", whatever the search_path.
+ */
+void
+scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b)
 {
 	HeapTuple	tuple = SearchSysCache1(OPEROID, ObjectIdGetDatum(operator_oid));
 	Form_pg_operator form;
@@ -98,8 +100,11 @@ append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b
 	ReleaseSysCache(tuple);
 }
 
-static Oid
-sequence_operator(Scd2Flow *flow, StrategyNumber strategy)
+/*
+ * The operator of the order of sequences.
+ */
+Oid
+scd2_sequence_operator(Scd2Flow *flow, StrategyNumber strategy)
 {
 	TypeCacheEntry *type = lookup_type_cache(flow->sequence_type, TYPECACHE_BTREE_OPFAMILY);
 
@@ -280,7 +285,7 @@ append_rejected(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	if (flow->end_sequence_by != NULL)
 	{
 		append_has_bad_parts(sql, flow, "_scd2_other");
-		append_comparison(sql, " OR NOT _scd2_is_end AND _scd2_other", sequence_operator(flow, BTLessEqualStrategyNumber), "_scd2_sequence");
+		scd2_append_comparison(sql, " OR NOT _scd2_is_end AND _scd2_other", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "_scd2_sequence");
 	}
 	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
@@ -373,29 +378,29 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 		char	   *start = psprintf("t.%s", quote_identifier(flow->start_column));
 		char	   *end = psprintf("t.%s", quote_identifier(flow->end_column));
 
-		append_comparison(sql, start, sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		scd2_append_comparison(sql, start, scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 		scd2_sql(sql, " AND (%s IS NULL OR ", end);
-		append_comparison(sql, end, sequence_operator(flow, BTGreaterStrategyNumber), "m.cut");
+		scd2_append_comparison(sql, end, scd2_sequence_operator(flow, BTGreaterStrategyNumber), "m.cut");
 		scd2_sql(sql, ")");
 	}
 	else if (flow->sequence_column >= 0)
-		append_comparison(sql, psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column])), sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		scd2_append_comparison(sql, psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column])), scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 	else
 	{
 		scd2_sql(sql, "true JOIN ONLY %s AS r ON ", flow->memory_sql);
 		if (flow->shape.ignores_null != NULL)	/* or what a column was sent */
 		{
-			append_comparison(sql, "(EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut) OR ");
-			append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
+			scd2_append_comparison(sql, "(EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut) OR ");
+			scd2_append_comparison(sql, "r._sequence", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
 		}
 		else
-			append_comparison(sql, "r._sequence", sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+			scd2_append_comparison(sql, "r._sequence", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 		for (int k = 0; k < flow->nkeys; k++)
 		{
 			const char *column = quote_identifier(flow->columns[flow->keys[k]]);
 
 			scd2_sql(sql, " AND ");
-			append_comparison(sql, psprintf("t.%s", column), flow->key_operator[k], psprintf("r.%s", column));
+			scd2_append_comparison(sql, psprintf("t.%s", column), flow->key_operator[k], psprintf("r.%s", column));
 		}
 	}
 	scd2_sql(sql, " ORDER BY ");

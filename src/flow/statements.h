@@ -5,6 +5,9 @@
 #ifndef SCD2_FLOW_STATEMENTS_H
 #define SCD2_FLOW_STATEMENTS_H
 
+#include "access/stratnum.h"
+#include "lib/stringinfo.h"
+
 #include "flow/flow.h"
 
 /* Columns of what READ statements return, before the flow's columns; after them come ctid and tableoid, with READ_SEEN also the start. */
@@ -33,6 +36,8 @@ enum
 
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
 extern bool scd2_sequence_has_parts(Scd2Flow *flow);
+extern void scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b);
+extern Oid	scd2_sequence_operator(Scd2Flow *flow, StrategyNumber strategy);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */

@@ -13,16 +13,19 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "flow/work.h"
@@ -81,6 +84,45 @@ writes_are_private(Scd2Work *work)
 		(target->rd_rel->relreplident != REPLICA_IDENTITY_FULL || !feed_is_on(RelationGetRelid(target)));
 }
 
+/* The names of the target's deferrable constraints, as SET CONSTRAINTS takes them. */
+static char *
+deferrable_constraints(Relation target)
+{
+	TriggerDesc *triggers = target->trigdesc;
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		Oid			constraint = triggers->triggers[i].tgconstraint;
+		HeapTuple	tuple;
+		Form_pg_constraint form;
+
+		if (!triggers->triggers[i].tgdeferrable)
+			continue;
+		tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for constraint %u", constraint);
+		form = (Form_pg_constraint) GETSTRUCT(tuple);
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 quote_qualified_identifier(get_namespace_name(form->connamespace), NameStr(form->conname)));
+		ReleaseSysCache(tuple);
+	}
+	return names.data;
+}
+
+/*
+ * Deferred triggers cannot fire as the owner. In a session of somebody's (a snapshot) that is no reason to check what else he has deferred. As the owner, for some may have been waiting.
+ */
+static void
+set_constraints_immediate(Relation target)
+{
+	char	   *sql = psprintf("SET CONSTRAINTS %s IMMEDIATE", scd2_in_worker ? "ALL" : deferrable_constraints(target));
+
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not make constraints immediate");
+}
+
 /*
  * Locks the target and becomes its owner; within a transaction, connected to SPI.
  */
@@ -102,11 +144,11 @@ scd2_work_begin(Scd2Flow *flow)
 	work->target = table_open(flow->target, RowExclusiveLock);
 	work->index = index_open(flow->target_index, RowExclusiveLock);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
-	scd2_mark_writes(writes_are_private(work));
-	/* Deferred triggers cannot fire as the owner. */
-	if (deferrable && SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not make constraints immediate");
+	if (scd2_in_worker)
+		scd2_mark_writes(writes_are_private(work));
 	scd2_become(work->target->rd_rel->relowner, &work->before);
+	if (deferrable)
+		set_constraints_immediate(work->target);
 	work->direct = scd2_direct_begin(work);
 	if (OidIsValid(flow->memory))
 		work->recall = scd2_recall_begin(work);
@@ -119,6 +161,8 @@ scd2_work_begin(Scd2Flow *flow)
 void
 scd2_work_end(Scd2Work *work)
 {
+	if (work->direct != NULL)	/* a dry run */
+		scd2_direct_end(work->direct);
 	scd2_become_self_again(&work->before);
 	if (work->recall != NULL)
 		scd2_recall_end(work->recall);

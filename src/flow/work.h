@@ -94,6 +94,7 @@ extern ParamListInfo scd2_params(SPIPlanPtr plan, int nargs, const Datum *args);
 extern void scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 
 /* arrivals.c */
+extern char *scd2_invalid_sequence(Oid type, Datum sequence, const char *what);
 extern void scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 extern void scd2_read_cuts(Scd2Work *work);
 extern void scd2_record_arrivals(Scd2Work *work);

@@ -26,7 +26,8 @@ CREATE FUNCTION scd2_internal.require_capture() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_require_capture' LANGUAGE C;
 
 -- The name of a flow that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that failed; with "tell", a NOTICE for what is not waited for.
-CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean) RETURNS text
+-- Flows that take snapshots by themselves must have looked at their source since "since".
+CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean, since timestamptz) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r record;
@@ -40,14 +41,14 @@ BEGIN
                     WHEN c.oid IS NULL THEN 'its target was dropped'
                     WHEN sc.oid IS NULL AND fs.state = 'failed' THEN 'its source was dropped' END AS not_waiting,
                s.flow_id IS NULL OR s.phase = 'copy'
-                   OR s.phase = 'apply' AND s.watermark_version < least(sync_pending.version, coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) AS behind
+                   OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0') AND s.snapshot_at >= since IS NOT TRUE
+                   ELSE s.watermark_version < least(sync_pending.version, coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
         LEFT JOIN scd2_internal.feed_state fs ON fs.feed_id = f.feed_id
         LEFT JOIN pg_class c ON c.oid = f.target_relid
         LEFT JOIN pg_class sc ON sc.oid = f.source_relid
-        WHERE f.kind = 'auto_cdc'
-          AND (targets IS NULL OR f.target_relid = ANY (targets))
+        WHERE (targets IS NULL OR f.target_relid = ANY (targets))
     LOOP
         IF r.not_waiting IS NOT NULL THEN
             IF tell THEN

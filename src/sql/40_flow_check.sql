@@ -22,6 +22,11 @@ CREATE FUNCTION scd2_internal.sequence_expression(expression text, relation oid,
     AS 'MODULE_PATHNAME', 'scd2_sequence_expression' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.sequence_expression(text, oid, text) IS 'Raises what is wrong with an expression that orders; tells its type and the columns it uses';
 
+-- Raises unless an expression that has passed check_expression() gives the same answer at all times.
+CREATE FUNCTION scd2_internal.check_immutable(expression text, relation oid, argument text) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_check_immutable' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.check_immutable(text, oid, text) IS 'Raises 22023 if an expression depends on more than the columns that it uses';
+
 -- The columns that an expression uses that has passed check_expression().
 CREATE FUNCTION scd2_internal.expression_columns(expression text, relation oid, argument text) RETURNS name[]
     AS 'MODULE_PATHNAME', 'scd2_expression_columns' LANGUAGE C STRICT;

@@ -3,7 +3,7 @@
 -- All of it happens in the caller's transaction: the target, the flow's row, and a control record whose place in the log is the flow's
 -- beginning. What follows the commit is the workers'.
 
--- Arguments that belong to event tables, snapshots and shared targets.
+-- Arguments that are not for this kind of flow.
 CREATE FUNCTION scd2_internal.refuse_unsupported(argument text, given boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -223,9 +223,9 @@ DECLARE
     own     name[] := asked.columns;
 BEGIN
     PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table', target::text);
-    IF asked.input <> 'events' OR first.input <> 'events' THEN
+    IF asked.input NOT IN ('events', 'snapshots') OR first.input NOT IN ('events', 'snapshots') THEN
         RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
-            DETAIL = 'Several flows into one target are supported for event tables only so far.';
+            DETAIL = 'Several flows into one target are supported for event tables and snapshots only so far.';
     END IF;
     differs := CASE WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
                     WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
@@ -244,6 +244,9 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" has its target for itself', first.name),
             DETAIL = format('What it remembers of "%s" is in column "%s".', target, first.sequence_column), HINT = 'Create the first flow with shared => true.';
     END IF;
+    IF first.memory_relid IS NULL THEN
+        first := scd2_internal.remember_from_now(first);
+    END IF;
     asked.absent := ARRAY(SELECT c FROM unnest(first.columns) AS c WHERE c <> ALL (own));
     asked.columns := first.columns;
     asked.tracked := first.tracked;
@@ -255,6 +258,19 @@ BEGIN
     RETURN asked;
 END $$;
 COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, text) IS 'Raises what does not agree with the flows that are there; returns the flow as it joins them';
+
+-- A flow with the memory of its target, which is made.
+CREATE FUNCTION scd2_internal.give_memory(asked scd2_internal.flow, layout oid, sequence_collation oid) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, layout, asked.keys,
+        CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n)
+                                              WHERE c <> ALL (asked.keys) AND (asked.ignores_null <> '{}' OR c <> ALL (asked.tracked)) ORDER BY n) ELSE '{}' END,
+        asked.scd_type, asked.sequence_type, sequence_collation, asked.ignores_null);
+    asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.give_memory(scd2_internal.flow, oid, oid) IS 'Creates the memory of the flow''s target, with the types that the relation "layout" has; returns the flow with it';
 
 -- Everything about a flow that track() and create_auto_cdc_flow() both do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[], track_list name[], track_except_list name[],
@@ -302,7 +318,10 @@ BEGIN
         PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
         reads := feed.feed_relid;
     END IF;
-    IF asked.input <> 'net' THEN
+    IF asked.input = 'snapshots' THEN
+        SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source) AS e;
+        PERFORM scd2_internal.check_snapshot_flow(asked, source, events.sequence_type);
+    ELSIF asked.input <> 'net' THEN
         SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
         given := asked.sequence_by;
         IF struct.names IS NOT NULL THEN
@@ -366,29 +385,34 @@ BEGIN
        AND (SELECT t.typarray FROM pg_type AS t WHERE t.oid = asked.sequence_type::regtype) = 0 THEN
         RAISE feature_not_supported USING MESSAGE = format('a sequence of type %s does not go with %s', asked.sequence_type, CASE WHEN asked.apply_as_truncates IS NOT NULL THEN 'apply_as_truncates' ELSE 'ignore_null_updates' END);
     END IF;
-    IF asked.input <> 'net' AND first.flow_id IS NULL THEN
-        asked.memory_relid := scd2_internal.create_memory((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), asked.target_relid, coalesce(feed.feed_relid, source), asked.keys,
-            CASE asked.scd_type WHEN 2 THEN ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n)
-                                                  WHERE c <> ALL (asked.keys) AND (asked.ignores_null <> '{}' OR c <> ALL (asked.tracked)) ORDER BY n) ELSE '{}' END,
-            asked.scd_type, asked.sequence_type, events.sequence_collation, asked.ignores_null);
-        asked.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = asked.memory_relid);
+    IF first.flow_id IS NULL AND (asked.input IN ('changes', 'events') OR asked.input = 'snapshots' AND shared) THEN
+        asked := scd2_internal.give_memory(asked, coalesce(feed.feed_relid, source), events.sequence_collation);
+    END IF;
+    IF asked.scope IS NOT NULL AND asked.memory_relid IS NOT NULL THEN
+        PERFORM scd2_internal.check_immutable(asked.scope, source, 'scope');
     END IF;
 
     SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
             keys, columns, tracked, start_column, end_column, current_column, input, ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
-            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, options, settings)
-        VALUES (scd2_internal.flow_name(asked.name, asked.target_name), 'auto_cdc', asked.target_schema, asked.target_name, asked.target_relid,
+            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction, version_query, options, settings)
+        VALUES (scd2_internal.flow_name(asked.name, asked.target_name), CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END, asked.target_schema, asked.target_name, asked.target_relid,
             place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
             asked.input, asked.ignores_null, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
+            asked.scope, coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
                 'ignore_null_updates', ignore_null, 'ignore_null_updates_column_list', ignore_list, 'ignore_null_updates_except_column_list', ignore_except_list)),
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.flow_id INTO asked.flow_id;
-    INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
+    IF asked.input = 'snapshots' THEN       -- begins at no place of the log
+        INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp) VALUES (asked.flow_id, 'apply', 0, now(), 0, now());
+        PERFORM scd2_internal.wake_apply_at_commit();
+    ELSE
+        INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
+    END IF;
     RETURN asked.flow_id;
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean, boolean, boolean, name[], name[]) IS
@@ -426,17 +450,26 @@ $$;
 COMMENT ON FUNCTION scd2_internal.flow_owner(scd2_internal.flow) IS 'Whose flow it is: the owner of the target; NULL if target, source and feed are gone';
 
 -- A flow and the rights of who names it.
-CREATE FUNCTION scd2_internal.own_flow(caller oid, flow_name name) RETURNS scd2_internal.flow
+CREATE FUNCTION scd2_internal.find_flow(caller oid, flow_name name) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     named scd2_internal.flow;
 BEGIN
-    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR NO KEY UPDATE;
+    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name;
     IF NOT FOUND THEN
         RAISE undefined_object USING MESSAGE = format('flow "%s" does not exist', flow_name), HINT = 'SELECT flow FROM scd2.flows;';
     END IF;
     PERFORM scd2_internal.check_member(caller, coalesce(scd2_internal.flow_owner(named), 10), 'the target of flow', flow_name);
     RETURN named;
+END $$;
+COMMENT ON FUNCTION scd2_internal.find_flow(oid, name) IS 'The flow; 42704 if there is none, 42501 unless the caller owns its target';
+
+-- And nobody else changes it before the transaction ends.
+CREATE FUNCTION scd2_internal.own_flow(caller oid, flow_name name) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR NO KEY UPDATE;
+    RETURN scd2_internal.find_flow(caller, flow_name);
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_flow(oid, name) IS 'The flow, locked; 42704 if there is none, 42501 unless the caller owns its target';
 
@@ -738,6 +771,10 @@ DECLARE
     checked record;
 BEGIN
     PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
+    IF asked.input = 'snapshots' THEN
+        PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval, ROW(source_filter, apply_as_deletes, sequence_by, on_invalid_event) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text));
+        RETURN;
+    END IF;
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.input = 'net' AND on_invalid_event IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.input = 'net' AND source_filter IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.input <> 'events' AND apply_as_deletes IS NOT NULL);
@@ -818,9 +855,11 @@ BEGIN
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
     SELECT f.feed_relid, s.earliest_version INTO feed
         FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
-    IF refreshed.input = 'events' THEN     -- begins anew with the events that are there, of all flows into the target
+    IF refreshed.input IN ('events', 'snapshots') THEN     -- begins anew with the events that are there, of all flows into the target
+        PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
         PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
-        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL
+        UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = target;     -- what workers have of its marks will be gone
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL
             WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
@@ -851,4 +890,4 @@ COMMENT ON FUNCTION scd2_internal.full_refresh(oid, regclass, text, boolean) IS 
 CREATE FUNCTION scd2.full_refresh(target regclass, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.full_refresh(regclass, text, boolean) IS
-    'Has a worker rebuild the target from its source and feed, with the flow''s recorded beginning; readers see the old rows until it is done. 55000 if history would be lost (allow_loss => true: accept it), 42501 not the owner.';
+    'Has a worker rebuild the target from its source and feed, with the flow''s recorded beginning (event tables, snapshots: from what is there now); readers see the old rows until it is done. 55000 if history would be lost (allow_loss => true: accept it), 42501 not the owner.';

@@ -94,8 +94,10 @@ COMMENT ON VIEW scd2.capture IS 'How capture of this database stands: one row. l
 CREATE VIEW scd2.flows WITH (security_barrier) AS
     SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, w.scd_type, w.once,
            CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused' ELSE 'running' END AS state,
-           s.watermark_version, s.watermark_timestamp, b.lag_versions,
+           CASE WHEN w.kind <> 'snapshot' THEN s.watermark_version END AS watermark_version,
+           CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL THEN s.watermark_timestamp END AS watermark_timestamp, b.lag_versions,
            CASE WHEN s.phase = 'done' THEN interval '0'
+                WHEN w.kind = 'snapshot' THEN clock_timestamp() - s.snapshot_at
                 WHEN b.lag_versions > 0 THEN greatest(clock_timestamp() - s.watermark_timestamp, c.lag) ELSE c.lag END AS lag,
            coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates, coalesce(s.out_of_order, 0) AS out_of_order,
            coalesce(s.too_late, 0) AS too_late, coalesce(s.conflicts, 0) AS conflicts, coalesce(s.rejected, 0) AS rejected, coalesce(s.skipped, 0) AS skipped,
@@ -105,11 +107,11 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
          LEFT JOIN scd2_internal.flow_state s USING (flow_id)
          LEFT JOIN scd2_internal.feed_status f ON f.feed_id = w.feed_id
          CROSS JOIN scd2.capture c
-         CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0 ELSE greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
+         CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0 WHEN w.kind <> 'snapshot' THEN greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
          LEFT JOIN pg_class t ON t.oid = w.target_relid
     WHERE pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.flows IS
-    'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet';
+    'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet. Of a flow over snapshots, watermark_timestamp is the version of the last one, or when it was taken, and lag is how long ago its source was looked at';
 
 CREATE VIEW scd2.rejected_events WITH (security_barrier) AS
     SELECT w.name AS flow, r.version, r.change_ordinal, r.reason, r.event, r.rejected_at
@@ -119,7 +121,7 @@ COMMENT ON VIEW scd2.rejected_events IS
     'Events that flows into tables that you own could not accept, and why (on_invalid_event => ''quarantine''). version and change_ordinal say where in the feed of the event table; NULL: the row was there before the flow';
 
 CREATE VIEW scd2.batches WITH (security_barrier) AS
-    SELECT w.name AS flow, b.started, b.duration, b.first_version, b.last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
+    SELECT w.name AS flow, b.started, b.duration, CASE WHEN w.kind <> 'snapshot' THEN b.first_version END AS first_version, CASE WHEN w.kind <> 'snapshot' THEN b.last_version END AS last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
     FROM scd2_internal.batch b JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN pg_class t ON t.oid = w.target_relid
     WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all)';

@@ -177,16 +177,16 @@ COMMENT ON FUNCTION scd2_internal.feed_problems() IS 'Part of diagnose: what is 
 CREATE FUNCTION scd2_internal.flow_problems() RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relname, scd2_internal.flow_owner(w) AS relowner,
+        SELECT w.name, w.paused, w.kind, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relname, scd2_internal.flow_owner(w) AS relowner,
                (SELECT string_agg(u, ', ') FROM unnest(w.columns) u, pg_class sc
                 WHERE sc.oid = w.source_relid AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u AND a.attnum > 0 AND NOT a.attisdropped)) AS lacking, s.*
         FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id) LEFT JOIN pg_class c ON c.oid = w.target_relid)
-    SELECT w.relowner, w.name, 'it has failed', w.last_error, format('It stopped after version %s.', w.watermark_version), format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
+    SELECT w.relowner, w.name, 'it has failed', w.last_error, format('It stopped after version %s.', CASE w.kind WHEN 'snapshot' THEN coalesce(w.snapshot_version, 'none') ELSE w.watermark_version::text END), format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error, format('Failures in a row: %s; next try at %s.', w.failures, w.retry_at), format('SELECT scd2.resume_flow(%L);', w.name)
     FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL
     UNION ALL
-    SELECT w.relowner, w.name, 'it is paused', NULL, 'Its feed keeps what it has not applied.', format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.paused AND w.phase IS DISTINCT FROM 'failed' AND w.there IS NOT NULL
+    SELECT w.relowner, w.name, 'it is paused', NULL, CASE w.kind WHEN 'snapshot' THEN 'It takes no snapshots.' ELSE 'Its feed keeps what it has not applied.' END, format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.paused AND w.phase IS DISTINCT FROM 'failed' AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'its source lacks columns that it keeps', NULL, format('Dropped or renamed, and NULL in the target since: %s.', w.lacking),
            format('SELECT scd2.drop_flow(%L); ALTER TABLE %s RENAME TO %I; -- then track the table anew', w.name, w.there::regclass, scd2_internal.generated_name(w.relname, 'old'))

@@ -26,6 +26,7 @@
 #include "feed/upkeep.h"
 #include "flow/apply.h"
 #include "flow/check.h"
+#include "flow/snapshot.h"
 #include "worker/failpoint.h"
 #include "worker/worker.h"
 
@@ -42,6 +43,8 @@ typedef struct KnownFlow
 	Scd2FlowState taken;		/* as it was before what was tried last */
 	int			feed_id;
 	Oid			target;			/* if other flows may write into it too; else invalid */
+	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
+	bool		once;			/* or once */
 	int64		refresh_interval;	/* µs */
 	TimestampTz not_before;		/* another worker has it */
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
@@ -152,9 +155,9 @@ tell_at_home(void)
 #define LIST_FLOWS \
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
-	"       CASE WHEN f.memory_relid IS NOT NULL THEN f.target_relid END" \
+	"       CASE WHEN f.memory_relid IS NOT NULL THEN f.target_relid END, f.kind = 'snapshot', f.once" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
-	" WHERE f.feed_id IS NOT NULL OR f.once ORDER BY f.flow_id"
+	" WHERE f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot' ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
 static void
@@ -185,6 +188,8 @@ reload(void)
 		known->refresh_at = isnull ? 0 : DatumGetTimestampTz(due);
 		due = SPI_getbinval(table->vals[i], table->tupdesc, 5, &isnull);
 		known->target = isnull ? InvalidOid : DatumGetObjectId(due);
+		known->snapshots = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 6, &isnull));
+		known->once = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 7, &isnull));
 		known->listed = scd2_state_read(&known->state);
 	}
 	forget_unlisted();
@@ -222,6 +227,28 @@ copies_here(void)
 	return my_slot > 0 || apply_workers() == 1 || is_alone();
 }
 
+/* When the flow's source has to be looked at; false: never. */
+static bool
+snapshot_due(KnownFlow *known, TimestampTz *due)
+{
+	return scd2_snapshot_is_due(&known->state, known->once, known->refresh_interval, (TimestampTz) pg_atomic_read_u64(&db->look_since), due);
+}
+
+/* As has_work(), of a running flow that takes snapshots. Those can take as long as copies. */
+static bool
+has_snapshot_to_take(KnownFlow *known, TimestampTz *next)
+{
+	TimestampTz due;
+
+	if (!copies_here() || !snapshot_due(known, &due))
+		return false;
+	due = Max(due, Max(known->state.retry_at, known->not_before));
+	if (due <= GetCurrentTimestamp())
+		return true;
+	*next = Min(*next, due);
+	return false;
+}
+
 /* Whether this worker should try the flow now; "next" becomes the time when it should, if that is known. */
 static bool
 has_work(KnownFlow *known, TimestampTz *next)
@@ -233,6 +260,8 @@ has_work(KnownFlow *known, TimestampTz *next)
 
 	if (state->paused || !(copy || state->phase == 'a'))
 		return false;
+	if (known->snapshots && !copy)
+		return has_snapshot_to_take(known, next);
 	if (copy ? !copies_here() : state->watermark_version >= latest_version(known))
 	{
 		known->lagging_since = 0;
@@ -286,7 +315,14 @@ do_work(KnownFlow *known)
 	known->taken = *state;
 	if (state->paused || state->retry_at > GetCurrentTimestamp())
 		return;
-	if (state->phase == 'c')
+	if (known->snapshots)
+	{
+		TimestampTz due;
+
+		if (state->phase == 'c' || (state->phase == 'a' && snapshot_due(known, &due) && due <= GetCurrentTimestamp()))
+			scd2_snapshot_by_worker(definition(known), state);
+	}
+	else if (state->phase == 'c')
 	{
 		scd2_first_copy(definition(known), state);
 		copied = true;

@@ -65,6 +65,7 @@ init_database(Scd2Database *db)
 	pg_atomic_init_u64(&db->moved_to, 0);
 	pg_atomic_init_u32(&db->recheck, 0);
 	pg_atomic_init_u32(&db->run_now, 0);
+	pg_atomic_init_u64(&db->look_since, 0);
 	pg_atomic_init_u32(&db->flows_changed, 0);
 	ConditionVariableInit(&db->progress);
 }

@@ -55,6 +55,7 @@ typedef struct Scd2Database
 	pg_atomic_uint64 moved_to;	/* and its version's */
 	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
 	pg_atomic_uint32 run_now;	/* grows when flows with a refresh_interval shall not wait for it */
+	pg_atomic_uint64 look_since;	/* a TimestampTz: flows that take snapshots shall have looked at their source since then */
 	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */
 	ConditionVariable progress; /* capture or a flow went on */
 } Scd2Database;

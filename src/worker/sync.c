@@ -42,6 +42,7 @@ typedef struct Sync
 	Datum		targets;		/* regclass[] */
 	bool		all;			/* no targets given */
 	bool		noticed;		/* what is not waited for was told */
+	TimestampTz since;			/* snapshots older than this do not count */
 	TimestampTz looked_at;		/* for what is in our way */
 } Sync;
 
@@ -202,21 +203,34 @@ wait_until_captured(Sync *sync, Scd2Database *db)
 static bool
 flows_pending(Sync *sync, int64 version)
 {
-	Oid			types[] = {OIDOID, REGCLASSARRAYOID, INT8OID, BOOLOID};
+	Oid			types[] = {OIDOID, REGCLASSARRAYOID, INT8OID, BOOLOID, TIMESTAMPTZOID};
 	Datum		values[] = {
-		ObjectIdGetDatum(sync->caller), sync->targets, Int64GetDatum(version), BoolGetDatum(!sync->noticed)
+		ObjectIdGetDatum(sync->caller), sync->targets, Int64GetDatum(version), BoolGetDatum(!sync->noticed), TimestampTzGetDatum(sync->since)
 	};
 	char	   *pending;
 
-	pending = ask("SELECT scd2_internal.sync_pending($1, $2, $3, $4)", 4, types, values,
-				  sync->all ? " n  " : NULL);
+	pending = ask("SELECT scd2_internal.sync_pending($1, $2, $3, $4, $5)", 5, types, values,
+				  sync->all ? " n   " : NULL);
 	sync->noticed = true;
 	return pending != NULL;
+}
+
+/* What the workers look at from now on counts. */
+static void
+ask_for_snapshots(Sync *sync, Scd2Database *db)
+{
+	uint64		asked = pg_atomic_read_u64(&db->look_since);
+
+	sync->since = GetCurrentTimestamp();
+	while (asked < (uint64) sync->since)
+		if (pg_atomic_compare_exchange_u64(&db->look_since, &asked, (uint64) sync->since))
+			break;
 }
 
 static void
 wait_until_applied(Sync *sync, Scd2Database *db, int64 version)
 {
+	ask_for_snapshots(sync, db);
 	pg_atomic_fetch_add_u32(&db->run_now, 1);
 	scd2_wake_apply();
 	while (flows_pending(sync, version))
@@ -231,7 +245,9 @@ static bool
 has_chains(void)
 {
 	return ask("SELECT 1 FROM scd2_internal.feed f JOIN scd2_internal.flow w ON w.target_relid = f.source_relid"
-			   " WHERE NOT f.disabled", 0, NULL, NULL, NULL) != NULL;
+			   " WHERE NOT f.disabled"
+			   " UNION ALL SELECT 1 FROM scd2_internal.flow f JOIN scd2_internal.flow w ON w.target_relid = f.source_relid"
+			   " WHERE f.kind = 'snapshot' AND f.refresh_interval > '0'", 0, NULL, NULL, NULL) != NULL;
 }
 
 static Scd2Database *

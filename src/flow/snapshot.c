@@ -1,0 +1,642 @@
+/*
+ * snapshot.c
+ *		Complete snapshots as a source.
+ *
+ * A snapshot of version v is an upsert at v of each row of the source, and a delete at v of every other key in scope. compare.c finds the keys for which that is not what was just before v; those go through
+ * the timeline, as events do. The others write nothing. Where the target remembers (other flows write into it too), the snapshot is remembered as a mark of the target, added when its events
+ * are in: so it is evidence for the keys that were as they are, and an event that comes later with a sequence at or below v finds out (timeline.c).
+ *
+ * Applied either by scd2.apply_snapshot(), in the transaction of whoever calls it, or by a worker, every refresh_interval or once. Both hold the flow's lock until their transaction ends, and read the
+ * source under a snapshot that they take with it in hand; a caller whose snapshot is older (repeatable read) gets a serialization failure if anything was applied since (45_snapshot.sql). All that
+ * it writes, with the version in flow_state, is one transaction.
+ *
+ * Guards come before anything is written: what an aborted transaction wrote is still in the table's way. Only in a type 1 target that remembers it takes the timeline to know what a snapshot
+ * deletes; there it is asked twice.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/snapmgr.h"
+
+#include "flow/apply.h"
+#include "flow/compare.h"
+#include "flow/marks.h"
+#include "flow/recall.h"
+#include "flow/scope.h"
+#include "flow/snapshot.h"
+#include "worker/failpoint.h"
+#include "worker/worker.h"
+
+PG_FUNCTION_INFO_V1(scd2_take_snapshot);
+
+typedef struct SnapshotCounts
+{
+	int64		inserted;
+	int64		updated;
+	int64		deleted;
+	int64		unchanged;
+} SnapshotCounts;
+
+typedef struct SnapshotRequest
+{
+	Datum		version;
+	int64		expected_rows;	/* -1: any */
+	bool		dry_run;
+	bool		allow_deletes;
+	bool		refresh;		/* into a target that is emptied first */
+} SnapshotRequest;
+
+typedef struct TakenSnapshot
+{
+	Scd2Comparison comparison;
+	Scd2Flow   *flow;
+	Scd2Work   *work;
+	const SnapshotRequest *request;
+	bool		dry;			/* the timeline is only asked */
+
+	/* The key in work. */
+	Datum	   *key;
+	Scd2Row    *current;		/* type 1: its row */
+	bool		changed;
+
+	SnapshotCounts counts;
+} TakenSnapshot;
+
+/* ---- the timeline ---- */
+
+static Scd2Row *
+give_row(void *arg)
+{
+	TakenSnapshot *s = arg;
+	Scd2Row    *row = scd2_work_next_row(s->work, s->key, s->request->version);
+
+	if (s->flow->scd_type == 1 && row != NULL)
+		s->current = row;
+	return row;
+}
+
+static Scd2Memory *
+give_memory(void *arg)
+{
+	TakenSnapshot *s = arg;
+
+	return scd2_recall_next(s->work->recall, s->key, s->request->version, s->current);
+}
+
+static bool
+is_in_scope(void *arg, const Scd2Mark *mark)
+{
+	TakenSnapshot *s = arg;
+
+	return mark->scope < 0 || scd2_scope_has(s->flow, mark->scope, s->key);
+}
+
+static void
+take_change(void *arg, const Scd2Change *change)
+{
+	TakenSnapshot *s = arg;
+
+	s->changed = true;
+	if (!s->dry)
+		scd2_work_emit(s->work, change);
+}
+
+static void
+take_memory(void *arg, const Scd2Memory *was, const Scd2Memory *now)
+{
+	TakenSnapshot *s = arg;
+
+	if (!s->dry)
+		scd2_recall_change(s->work->recall, s->key, was, now);
+}
+
+static Scd2Timeline
+make_timeline(TakenSnapshot *s)
+{
+	Scd2Flow   *flow = s->flow;
+	bool		remembers = s->work->recall != NULL;
+
+	return (Scd2Timeline) {
+		.shape = &flow->shape,
+		.scd_type = flow->scd_type,
+		.compare = flow->sequence_compare,
+		.collation = flow->sequence_collation,
+		.sequence_typlen = flow->sequence_typlen,
+		.sequence_typbyval = flow->sequence_typbyval,
+		.remembers = remembers,
+		.marks = s->work->marks,
+		.nmarks = s->work->nmarks,
+		.use = {
+			.arg = s,
+			.next_row = give_row,
+			.next_memory = remembers ? give_memory : NULL,
+			.in_scope = is_in_scope,
+			.change = take_change,
+			.remember = take_memory
+		}
+	};
+}
+
+static void
+begin_key(TakenSnapshot *s, TupleTableSlot *difference)
+{
+	MemoryContextReset(s->work->key_cxt);
+	for (int k = 0; k < s->flow->nkeys; k++)
+		s->key[k] = difference->tts_values[s->flow->keys[k]];
+	s->current = NULL;
+	s->changed = false;
+	s->work->reading = SCD2_READ_NOTHING;
+	if (s->work->recall != NULL)
+		scd2_recall_begin_key(s->work->recall);
+}
+
+static int
+compare_with_version(TakenSnapshot *s, Datum sequence)
+{
+	return DatumGetInt32(FunctionCall2Coll(&s->flow->sequence_compare, s->flow->sequence_collation, sequence, s->request->version));
+}
+
+/*
+ * Was the key just before the version as the snapshot has it, without an event at the version? Something later is remembered of it: so the row that covers the version may be of other untracked values
+ * than it had then.
+ */
+static bool
+is_evidence(TakenSnapshot *s, const Scd2Image *image)
+{
+	Scd2Row    *row = scd2_work_next_row(s->work, s->key, s->request->version);
+	Scd2Memory *memory = scd2_recall_first_from(s->work->recall, s->key, s->request->version);
+	Scd2Image  *before;
+	MemoryContext old;
+
+	s->work->reading = SCD2_READ_NOTHING;
+	if (row == NULL || (!row->open && compare_with_version(s, row->end) <= 0) ||
+		(memory != NULL && compare_with_version(s, memory->sequence) == 0))
+		return false;
+	before = row->image;
+	old = MemoryContextSwitchTo(s->work->key_cxt);
+	if (memory != NULL && memory->before != NULL &&
+		(row->open || DatumGetInt32(FunctionCall2Coll(&s->flow->sequence_compare, s->flow->sequence_collation, memory->sequence, row->end)) < 0))
+		before = scd2_image_combine(&s->flow->shape, row->image, memory->before);
+	MemoryContextSwitchTo(old);
+	return scd2_image_equal(&s->flow->shape, before, image->values, image->isnull);
+}
+
+/* What the snapshot says of a key, as an event. Its image lives as long as the slot. */
+static void
+take_difference(TakenSnapshot *s, Scd2Timeline *timeline, TupleTableSlot *slot)
+{
+	int			n = s->flow->shape.ncolumns;
+	bool		here = DatumGetBool(slot->tts_values[n + SCD2_DIFFERENCE_HERE]);
+	bool		there = DatumGetBool(slot->tts_values[n + SCD2_DIFFERENCE_THERE]);
+	Scd2Image	image = {.values = slot->tts_values, .isnull = slot->tts_isnull, .borrowed = true};
+	Scd2Event	event = {.sequence = s->request->version, .kind = here ? SCD2_UPSERT : SCD2_DELETE, .image = here ? &image : NULL};
+
+	begin_key(s, slot);
+	if (!DatumGetBool(slot->tts_values[n + SCD2_DIFFERENCE_LOOK]) || s->comparison.everything || !is_evidence(s, &image))
+	{
+		scd2_timeline_begin(timeline);
+		scd2_timeline_event(timeline, &event);
+		scd2_timeline_end(timeline);
+	}
+	if (here && !s->changed)
+		s->counts.unchanged++;
+	else if (here && there)
+		s->counts.updated++;
+	else if (here)
+		s->counts.inserted++;
+	else if (s->changed)
+		s->counts.deleted++;
+	if (!here && !s->dry)
+		s->work->events++;
+}
+
+/* "dry": nothing is written, only counted. */
+static void
+take_differences(TakenSnapshot *s, bool dry)
+{
+	Scd2Timeline timeline = make_timeline(s);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(s->comparison.desc, &TTSOpsMinimalTuple);
+
+	s->dry = dry;
+	s->counts = (SnapshotCounts) {.unchanged = s->comparison.unchanged};
+	scd2_work_start_lookups(s->work);
+	while (tuplesort_gettupleslot(s->comparison.differences, true, false, slot, NULL))
+	{
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		take_difference(s, &timeline, slot);
+	}
+	scd2_work_stop_lookups(s->work);
+	ExecDropSingleTupleTableSlot(slot);
+	if (dry)
+	{
+		tuplesort_rescan(s->comparison.differences);
+		return;
+	}
+	s->work->duplicates += timeline.counts.duplicates;
+	s->work->out_of_order += timeline.counts.out_of_order;
+	s->work->conflicts += timeline.counts.conflicts;
+}
+
+/* ---- guards ---- */
+
+static bool
+exceeds(int64 n, int64 of, const char *fraction)
+{
+	Datum		limit = DirectFunctionCall2(numeric_mul, NumericGetDatum(int64_to_numeric(of)),
+											DirectFunctionCall3(numeric_in, CStringGetDatum(fraction), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+
+	return DatumGetBool(DirectFunctionCall2(numeric_gt, NumericGetDatum(int64_to_numeric(n)), limit));
+}
+
+/* What helps: to apply it by hand. */
+static char *
+allow_deletes_hint(TakenSnapshot *s)
+{
+	return psprintf("If that is right: SELECT * FROM scd2.apply_snapshot(%s, %s, allow_deletes => true);",
+					quote_literal_cstr(s->flow->name), quote_literal_cstr(scd2_sequence_text(s->flow, s->request->version)));
+}
+
+static void
+check_rows(TakenSnapshot *s)
+{
+	const SnapshotRequest *request = s->request;
+	int64		rows = s->comparison.rows;
+
+	if (request->expected_rows >= 0 && rows != request->expected_rows)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+						errmsg("snapshot of flow \"%s\" has " INT64_FORMAT " rows instead of " INT64_FORMAT, s->flow->name, rows, request->expected_rows)));
+	if (rows == 0 && s->flow->delete_absent && !request->allow_deletes)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("snapshot of flow \"%s\" is empty", s->flow->name),
+						errdetail("It would delete all " INT64_FORMAT " keys.", s->comparison.absent),
+						errhint("%s", allow_deletes_hint(s))));
+}
+
+static void
+check_deletes(TakenSnapshot *s, int64 deletes)
+{
+	int64		live = s->comparison.both + s->comparison.absent;
+
+	if (!s->flow->delete_absent || s->request->allow_deletes || !exceeds(deletes, live, s->flow->max_delete_fraction))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("snapshot of flow \"%s\" would delete " INT64_FORMAT " of " INT64_FORMAT " keys", s->flow->name, deletes, live),
+					errdetail("That is more than max_delete_fraction, %s.", s->flow->max_delete_fraction),
+					errhint("%s", allow_deletes_hint(s))));
+}
+
+/* ---- a snapshot ---- */
+
+static void
+use_setting(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* The settings that the flow's expressions were written for. */
+static void
+use_settings_of_flow(Scd2Flow *flow)
+{
+	ListCell   *cell;
+
+	foreach(cell, flow->settings)
+	{
+		char	   *name = pstrdup(lfirst(cell));
+		char	   *value = strchr(name, '=');
+
+		*value++ = '\0';
+		use_setting(name, value);
+	}
+}
+
+/* Those, and how whole tables are best read, in a worker and in whoever's session. Until scd2_work_end(). */
+static void
+use_settings(Scd2Flow *flow)
+{
+	use_settings_of_flow(flow);
+	use_setting("enable_seqscan", "on");
+	use_setting("enable_hashjoin", "on");
+	use_setting("enable_mergejoin", "on");
+	use_setting("plan_cache_mode", "force_custom_plan");
+	use_setting("jit", "off");
+	use_setting("row_security", "off");	/* rows that are hidden would be deleted: an error instead */
+	use_setting("pg_scd2.allow_target_writes", "on");
+	if (maintenance_work_mem > work_mem)
+		use_setting("work_mem", GetConfigOption("maintenance_work_mem", false, false));
+}
+
+/* Nobody sees the target empty: it is one transaction. */
+static void
+begin_anew(Scd2Flow *flow)
+{
+	scd2_empty_target(flow);
+	CommandCounterIncrement();
+	UpdateActiveSnapshotCommandId();
+}
+
+/* Differences are found and checked; all that was read is kept until the transaction ends. */
+static void
+apply(TakenSnapshot *s)
+{
+	bool		dry_first = s->request->dry_run || (s->work->recall != NULL && s->flow->scd_type == 1);
+
+	scd2_compare(&s->comparison);
+	SCD2_FAIL_POINT("snapshot compared");
+	check_rows(s);
+	if (dry_first)
+		take_differences(s, true);
+	check_deletes(s, dry_first ? s->counts.deleted : s->comparison.absent);
+	if (!s->request->dry_run)
+	{
+		s->work->events += s->comparison.rows;
+		take_differences(s, false);
+		scd2_work_write(s->work);
+		SCD2_FAIL_POINT("snapshot written");
+	}
+	tuplesort_end(s->comparison.differences);
+}
+
+/* What stands for the version in time. */
+static TimestampTz
+timestamp_of(Scd2Flow *flow, Datum version, TimestampTz started)
+{
+	return flow->sequence_type == TIMESTAMPTZOID ? DatumGetTimestampTz(version) : started;
+}
+
+/*
+ * Takes a snapshot of the source as the active snapshot (which is the transaction's own) sees it. Within SPI, as ourselves, under the flow's and the target's locks.
+ */
+static SnapshotCounts
+take_snapshot(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *request)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	bool		alone = request->refresh && scd2_has_target_for_itself(flow);
+	TakenSnapshot s = {.flow = flow, .request = request};
+
+	if (alone)
+		scd2_forget_marks(flow);
+	else if (OidIsValid(flow->memory))
+		scd2_load_marks(flow);
+	s.work = scd2_work_begin(flow);
+	use_settings(flow);
+	if (alone)
+		begin_anew(flow);
+	s.key = palloc(flow->nkeys * sizeof(Datum));
+	s.comparison.work = s.work;
+	s.comparison.version = request->version;
+	/* Without its mark, a snapshot is remembered row by row. */
+	s.comparison.everything = s.work->recall != NULL && !flow->delete_absent;
+	apply(&s);
+	scd2_work_end(s.work);
+	if (request->dry_run)
+		return s.counts;
+	if (OidIsValid(flow->memory) && flow->delete_absent)
+		scd2_record_mark(flow, request->version, true);
+	scd2_state_snapshot(state, s.work, started, scd2_sequence_text(flow, request->version),
+						timestamp_of(flow, request->version, started), flow->once);
+	return s.counts;
+}
+
+/* ---- versions ---- */
+
+/* The version of the flow's last snapshot; false: there is none. */
+static bool
+last_version(Scd2Flow *flow, Datum *version)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+	char	   *text;
+
+	if (SPI_execute_with_args("SELECT snapshot_version FROM scd2_internal.flow_state WHERE flow_id = $1", 1, types, args, NULL, false, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "state of flow %d is gone", flow->flow_id);
+	text = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (text == NULL)
+		return false;
+	*version = scd2_sequence_value(flow, text);
+	return true;
+}
+
+/* Is there anything to do for a version? Versions grow. */
+static bool
+is_newer(Scd2Flow *flow, Datum version)
+{
+	Datum		last;
+	int			order;
+	char	   *invalid = scd2_invalid_sequence(flow->sequence_type, version, "snapshot_version");
+
+	if (invalid != NULL)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("snapshot of flow \"%s\" cannot be applied: %s", flow->name, invalid)));
+	if (!last_version(flow, &last))
+		return true;
+	order = DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, version, last));
+	if (order < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("snapshot version %s of flow \"%s\" is older than the last, %s",
+							   scd2_sequence_text(flow, version), flow->name, scd2_sequence_text(flow, last)),
+						errhint("Versions of snapshots must grow.")));
+	return order > 0;
+}
+
+/* A version as text, in the caller's settings, which are his; as the target's owner, whose type it may be. */
+static Datum
+version_from_text(Scd2Flow *flow, char *text)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Scd2Identity self;
+	Oid			input;
+	Oid			ioparam;
+	Datum		version;
+
+	scd2_become(target->rd_rel->relowner, &self);
+	table_close(target, NoLock);
+	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
+	version = OidInputFunctionCall(input, text, ioparam, -1);
+	scd2_become_self_again(&self);
+	return version;
+}
+
+/* The version of the snapshot that a worker takes, as the active snapshot sees it; false: there is none now. As the target's owner. */
+static bool
+query_version(Scd2Flow *flow, Datum *version)
+{
+	const char *query = flow->version_query != NULL ? flow->version_query : "SELECT pg_catalog.now()";
+	bool		isnull = true;
+	Datum		value = (Datum) 0;
+
+	if (SPI_execute(query, true, 2) != SPI_OK_SELECT)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("version_query of flow \"%s\" is not a query", flow->name)));
+	if (SPI_processed > 1)
+		ereport(ERROR, (errcode(ERRCODE_CARDINALITY_VIOLATION),
+						errmsg("version_query of flow \"%s\" gives more than one row", flow->name)));
+	if (SPI_processed == 1)
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	if (isnull)
+		return false;
+	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) == flow->sequence_type)
+		*version = value;
+	else
+		*version = version_from_text(flow, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+	return true;
+}
+
+/* ---- by a worker ---- */
+
+/* In a refresh of a target whose snapshots are applied by hand: what the source shows now, at the version it had. */
+static bool
+worker_version(Scd2Flow *flow, Datum *version)
+{
+	Relation	target;
+	Scd2Identity self;
+	bool		found;
+
+	if (!flow->takes_snapshots && flow->version_query == NULL)
+		return last_version(flow, version);
+	target = table_open(flow->target, AccessShareLock);
+	scd2_become(target->rd_rel->relowner, &self);
+	table_close(target, NoLock);
+	use_settings_of_flow(flow);
+	found = query_version(flow, version);
+	scd2_become_self_again(&self);
+	return found;
+}
+
+/*
+ * When does a worker have to look at the source? "asked": whoever is in sync() wants no older look than that.
+ */
+bool
+scd2_snapshot_is_due(const Scd2FlowState *state, bool once, int64 refresh_interval, TimestampTz asked, TimestampTz *due)
+{
+	if (!once && refresh_interval <= 0)
+		return false;
+	*due = state->snapshot_at == 0 || state->snapshot_at < asked ? 0 : state->snapshot_at + refresh_interval;
+	return true;
+}
+
+/* Without a version, a flow waits for the next time; not one that was asked to. */
+static void
+check_version_found(Scd2Flow *flow, const SnapshotRequest *request)
+{
+	if (flow->once || (request->refresh && flow->version_query != NULL))
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("version_query of flow \"%s\" gives no version", flow->name)));
+}
+
+/*
+ * Takes a snapshot, or has nothing to take. In a READ COMMITTED transaction, within SPI, under the flow's lock, after scd2_state_read().
+ */
+void
+scd2_snapshot_by_worker(Scd2Flow *flow, Scd2FlowState *state)
+{
+	TimestampTz started = GetCurrentTimestamp();
+	SnapshotRequest request = {.expected_rows = -1, .refresh = state->phase == 'c'};
+	bool		found;
+
+	PushCopiedSnapshot(GetTransactionSnapshot());
+	UpdateActiveSnapshotCommandId();
+	found = worker_version(flow, &request.version);
+	if (!found)
+		check_version_found(flow, &request);
+	if (found && (request.refresh || is_newer(flow, request.version)))
+		(void) take_snapshot(flow, state, &request);
+	else
+		scd2_state_snapshot(state, NULL, started, NULL, 0, false);
+	PopActiveSnapshot();
+}
+
+/* ---- by hand ---- */
+
+static void
+say_skipped(Scd2Flow *flow, Datum version)
+{
+	ereport(NOTICE, (errmsg("snapshot version %s of flow \"%s\" is the last that was applied: skipped",
+							scd2_sequence_text(flow, version), flow->name)));
+}
+
+static SnapshotCounts
+apply_by_hand(Scd2Flow *flow, char *version, SnapshotRequest *request)
+{
+	Scd2FlowState state = {.flow_id = flow->flow_id};
+	SnapshotCounts counts = {0};
+
+	if (!scd2_state_read(&state))
+		elog(ERROR, "state of flow %d is gone", flow->flow_id);
+	request->version = version_from_text(flow, version);
+	if (!is_newer(flow, request->version))
+	{
+		say_skipped(flow, request->version);
+		return counts;
+	}
+	/* What the caller has written himself is in the snapshot. */
+	CommandCounterIncrement();
+	PushCopiedSnapshot(GetTransactionSnapshot());
+	UpdateActiveSnapshotCommandId();
+	counts = take_snapshot(flow, &state, request);
+	PopActiveSnapshot();
+	return counts;
+}
+
+static Datum
+result_row(FunctionCallInfo fcinfo, const SnapshotCounts *counts)
+{
+	TupleDesc	desc;
+	Datum		values[] = {
+		Int64GetDatum(counts->inserted), Int64GetDatum(counts->updated), Int64GetDatum(counts->deleted), Int64GetDatum(counts->unchanged)
+	};
+	bool		nulls[lengthof(values)] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * scd2_internal.take_snapshot(flow_id integer, version text, expected_rows bigint, dry_run boolean, allow_deletes boolean): the caller has looked at rights, state and locks. A flow is loaded for
+ * this one call, for nothing tells sessions that it changes.
+ */
+Datum
+scd2_take_snapshot(PG_FUNCTION_ARGS)
+{
+	char	   *version = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	SnapshotRequest request = {
+		.expected_rows = PG_ARGISNULL(2) ? -1 : PG_GETARG_INT64(2),
+		.dry_run = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3),
+		.allow_deletes = !PG_ARGISNULL(4) && PG_GETARG_BOOL(4)
+	};
+	ErrorContextCallback *context = error_context_stack;
+	Scd2Flow   *flow;
+	SnapshotCounts counts;
+
+	SPI_connect();
+	error_context_stack = NULL; /* an error is apply_snapshot()'s: see call.c */
+	flow = scd2_flow_load(PG_GETARG_INT32(0));
+	PG_TRY();
+	{
+		counts = apply_by_hand(flow, version, &request);
+	}
+	PG_FINALLY();
+	{
+		scd2_flow_free(flow);
+	}
+	PG_END_TRY();
+	error_context_stack = context;
+	SPI_finish();
+	PG_RETURN_DATUM(result_row(fcinfo, &counts));
+}
