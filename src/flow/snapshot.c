@@ -70,7 +70,7 @@ typedef struct TakenSnapshot
 
 	/* The key in work. */
 	Datum	   *key;
-	Scd2Row    *current;		/* type 1: its row */
+	Scd2Row    *first;			/* of its rows */
 	bool		changed;
 
 	SnapshotCounts counts;
@@ -84,8 +84,8 @@ give_row(void *arg)
 	TakenSnapshot *s = arg;
 	Scd2Row    *row = scd2_work_next_row(s->work, s->key, s->request->version);
 
-	if (s->flow->scd_type == 1 && row != NULL)
-		s->current = row;
+	if (s->first == NULL)
+		s->first = row;
 	return row;
 }
 
@@ -94,7 +94,21 @@ give_memory(void *arg)
 {
 	TakenSnapshot *s = arg;
 
-	return scd2_recall_next(s->work->recall, s->key, s->request->version, s->current);
+	return scd2_recall_next(s->work->recall, s->key, s->request->version, s->first);
+}
+
+static int
+compare_with_version(TakenSnapshot *s, Datum sequence)
+{
+	return DatumGetInt32(FunctionCall2Coll(&s->flow->sequence_compare, s->flow->sequence_collation, sequence, s->request->version));
+}
+
+static Scd2Image *
+give_image_before(void *arg, const Scd2Row *row)
+{
+	TakenSnapshot *s = arg;
+
+	return compare_with_version(s, row->start) >= 0 ? NULL : scd2_work_image_before(s->work, s->key, row);
 }
 
 static bool
@@ -144,6 +158,7 @@ make_timeline(TakenSnapshot *s)
 			.arg = s,
 			.next_row = give_row,
 			.next_memory = remembers ? give_memory : NULL,
+			.image_before = give_image_before,
 			.in_scope = is_in_scope,
 			.change = take_change,
 			.remember = take_memory
@@ -157,17 +172,11 @@ begin_key(TakenSnapshot *s, TupleTableSlot *difference)
 	MemoryContextReset(s->work->key_cxt);
 	for (int k = 0; k < s->flow->nkeys; k++)
 		s->key[k] = difference->tts_values[s->flow->keys[k]];
-	s->current = NULL;
+	s->first = NULL;
 	s->changed = false;
 	s->work->reading = SCD2_READ_NOTHING;
 	if (s->work->recall != NULL)
 		scd2_recall_begin_key(s->work->recall);
-}
-
-static int
-compare_with_version(TakenSnapshot *s, Datum sequence)
-{
-	return DatumGetInt32(FunctionCall2Coll(&s->flow->sequence_compare, s->flow->sequence_collation, sequence, s->request->version));
 }
 
 /*
@@ -184,7 +193,7 @@ is_evidence(TakenSnapshot *s, const Scd2Image *image)
 
 	s->work->reading = SCD2_READ_NOTHING;
 	if (row == NULL || (!row->open && compare_with_version(s, row->end) <= 0) ||
-		(memory != NULL && compare_with_version(s, memory->sequence) == 0))
+		(memory != NULL && (compare_with_version(s, memory->sequence) == 0 || s->flow->shape.ignores_null != NULL)))
 		return false;
 	before = row->image;
 	old = MemoryContextSwitchTo(s->work->key_cxt);
@@ -202,7 +211,7 @@ take_difference(TakenSnapshot *s, Scd2Timeline *timeline, TupleTableSlot *slot)
 	int			n = s->flow->shape.ncolumns;
 	bool		here = DatumGetBool(slot->tts_values[n + SCD2_DIFFERENCE_HERE]);
 	bool		there = DatumGetBool(slot->tts_values[n + SCD2_DIFFERENCE_THERE]);
-	Scd2Image	image = {.values = slot->tts_values, .isnull = slot->tts_isnull, .borrowed = true};
+	Scd2Image	image = {.values = slot->tts_values, .isnull = slot->tts_isnull, .borrowed = true, .whole = true};
 	Scd2Event	event = {.sequence = s->request->version, .kind = here ? SCD2_UPSERT : SCD2_DELETE, .image = here ? &image : NULL};
 
 	begin_key(s, slot);
