@@ -144,7 +144,7 @@ make_timeline(TakenSnapshot *s)
 	Scd2Flow   *flow = s->flow;
 	bool		remembers = s->work->recall != NULL;
 
-	return (Scd2Timeline) {
+	return (Scd2Timeline){
 		.shape = &flow->shape,
 		.scd_type = flow->scd_type,
 		.compare = flow->sequence_compare,
@@ -161,9 +161,7 @@ make_timeline(TakenSnapshot *s)
 			.image_before = give_image_before,
 			.in_scope = is_in_scope,
 			.change = take_change,
-			.remember = take_memory
-		}
-	};
+			.remember = take_memory}};
 }
 
 static void
@@ -241,7 +239,7 @@ take_differences(TakenSnapshot *s, bool dry)
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(s->comparison.desc, &TTSOpsMinimalTuple);
 
 	s->dry = dry;
-	s->counts = (SnapshotCounts) {.unchanged = s->comparison.unchanged};
+	s->counts = (SnapshotCounts){.unchanged = s->comparison.unchanged};
 	scd2_work_start_lookups(s->work);
 	while (tuplesort_gettupleslot(s->comparison.differences, true, false, slot, NULL))
 	{

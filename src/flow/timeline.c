@@ -250,7 +250,7 @@ begin_run(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const Scd2O
 	t->run_row = row;
 	if (t->shape->ignores_null == NULL)
 		return;
-	t->first = (Scd2First) {.pending = true, .sequence = event->sequence, .sent = event->image};
+	t->first = (Scd2First){.pending = true, .sequence = event->sequence, .sent = event->image};
 	if (old != NULL)
 	{
 		t->first.memory = old->memory;
