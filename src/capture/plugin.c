@@ -60,7 +60,7 @@ plugin_startup(LogicalDecodingContext *ctx, OutputPluginOptions *opt, bool is_in
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("output plugin \"%s\" can only be used by its own capture worker", SCD2_PLUGIN),
-				 errhint("Read the changes with SELECT * FROM scd2.table_changes('table');")));
+				 errhint("SELECT * FROM scd2.table_changes('customers'); -- the changes of a table")));
 }
 
 static bool

@@ -70,7 +70,7 @@ scd2_wait_captured(PG_FUNCTION_ARGS)
 				ereport(ERROR,
 						(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 						 errmsg("capture waits for a lock of this transaction, which would wait for capture"),
-						 errhint("COMMIT, and try again.")));
+						 errhint("COMMIT;")));
 		}
 		if (GetCurrentTimestamp() >= deadline)
 			ereport(ERROR,

@@ -434,7 +434,8 @@ raise_invalid(ArrivalReceiver *r)
 					invalid->from_source ?
 					errdetail("One of the rows that were there, of key (%s): %s.", invalid->key, invalid->reason) :
 					errdetail("The first is change %d of version " INT64_FORMAT ", of key (%s): %s.", invalid->ordinal, invalid->version, invalid->key, invalid->reason),
-					errhint("SELECT scd2.alter_flow(%s, on_invalid_event => 'quarantine'); then resume_flow() goes on without such events.", quote_literal_cstr(r->flow->name))));
+					errhint("SELECT scd2.alter_flow(%s, on_invalid_event => 'quarantine'); SELECT scd2.resume_flow(%s); -- goes on without such events",
+							 quote_literal_cstr(r->flow->name), quote_literal_cstr(r->flow->name))));
 }
 
 /* ---- reading ---- */

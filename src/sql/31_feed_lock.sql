@@ -75,7 +75,7 @@ BEGIN
                 format('could not lock table "%s" within %s', scd2_internal.label(coalesce(holder.relation, relations[1])), patience)
                     || coalesce(': ' || holder.who, ''),
                 'pg_scd2.lock_timeout bounds the wait; the lock is tried briefly, again and again, so that nobody queues behind it.',
-                coalesce('Try again when that has ended, or end it: ' || holder.fix, 'Try again.'));
+                coalesce(holder.fix || ' -- or wait until that has ended', 'Try again.'));
         END IF;
         PERFORM scd2_internal.cancel_autovacuum(relations);
         PERFORM pg_sleep(0.05 + random() * 0.1);

@@ -166,7 +166,7 @@ DECLARE
 BEGIN
     FOR f IN SELECT x.source_relid, x.feed_relid FROM scd2_internal.feed x JOIN pg_class c ON c.oid = x.source_relid WHERE NOT x.disabled LOOP
         PERFORM scd2_internal.refuse('55000', format('publication "%s" would make updates and deletes of table "%s" fail: %s', b.publication, scd2_internal.label(l), b.reason),
-            'The table has a change data feed and hence REPLICA IDENTITY FULL.', format('Publish the whole table, or: SELECT scd2.disable_change_feed(%L);', f.source_relid::regclass))
+            'The table has a change data feed and hence REPLICA IDENTITY FULL.', format('SELECT scd2.disable_change_feed(%L); -- or publish the whole table', f.source_relid::regclass))
         FROM scd2_internal.leaves(f.source_relid) l, scd2_internal.breaking_publication(l) b WHERE b.publication IS NOT NULL;
     END LOOP;
     IF tg_tag = 'CREATE PUBLICATION' THEN

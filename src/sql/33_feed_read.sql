@@ -167,7 +167,7 @@ BEGIN
     SELECT t.typrelid INTO relation FROM pg_type t WHERE t.oid = type AND t.typrelid <> 0;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('argument of table_changes must be a row of a change data feed or a table''s name, not of type %s', type),
-            HINT = 'SELECT * FROM scd2.table_changes(NULL::customers_changes, 1); or SELECT * FROM scd2.table_changes(''customers'', 1);';
+            HINT = 'SELECT * FROM scd2.table_changes(''customers'', 1); -- or, with NULL::customers_changes, as columns';
     END IF;
     SELECT r.feed INTO feed FROM scd2._feed_range(relation, NULL, NULL, NULL, NULL, true) r;
     IF feed <> relation THEN

@@ -188,7 +188,7 @@ BEGIN
     IF FOUND THEN
         RAISE duplicate_column USING MESSAGE = format('column "%s" cannot be a key or an untracked column of "%s"', clash, target::regclass),
             DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', relation),
-            HINT = 'Leave it out: except_column_list => ''{…}''; or track it.';
+            HINT = 'Leave it out by except_column_list, or track it.';
     END IF;
     SELECT string_agg(format('%I %s%s%s', a.attname, format_type(b.base, b.base_typmod),
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,

@@ -535,7 +535,7 @@ BEGIN
     IF sequence_by IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'sequence_by is missing',
             DETAIL = format('The rows of "%s" are taken as events, which must say in which order they happened.', source),
-            HINT = format('sequence_by => ''…''; or for the history of the table itself: SELECT scd2.track(%L);', source::text);
+            HINT = format('SELECT scd2.track(%L); -- for the history of the table itself; or give sequence_by', source::text);
     END IF;
     IF starting_version IS NOT NULL OR initial_start IS NOT NULL OR delete_sequence_by IS NOT NULL THEN
         RAISE invalid_parameter_value USING
@@ -658,7 +658,7 @@ BEGIN
         IF keys IS NULL THEN
             RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" has no primary key', source),
                 DETAIL = 'A flow needs keys that identify a row.',
-                HINT = format('Name columns that a unique index guards: SELECT scd2.track(%L, keys => ''{…}'');', source::text);
+                HINT = format('SELECT scd2.track(%L, keys => ''{…}''); -- columns that a unique index guards', source::text);
         END IF;
     END IF;
     IF target IS NULL THEN

@@ -47,7 +47,7 @@ scd2_guard(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" is written by pg_scd2 alone", RelationGetRelationName(rel)),
 				 errdetail("What is written by hand follows from no source, and a rebuild takes it away."),
-				 errhint("As the owner: SET pg_scd2.allow_target_writes = on;")));
+				 errhint("SET pg_scd2.allow_target_writes = on;")));
 	return PointerGetDatum(NULL);
 }
 
