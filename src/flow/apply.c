@@ -19,6 +19,7 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
+#include "flow/append.h"
 #include "flow/apply.h"
 #include "flow/marks.h"
 #include "flow/statements.h"
@@ -70,7 +71,9 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 static void
 read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
-	if (work->flow->input != SCD2_NET)
+	if (work->flow->input == SCD2_APPEND)
+		scd2_append_read(work, which, nargs, args);
+	else if (work->flow->input != SCD2_NET)
 		scd2_read_arrivals(work, which, nargs, args);
 	else
 		scd2_read_events(work, which, nargs, args);

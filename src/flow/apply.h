@@ -11,6 +11,9 @@ extern int64 scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest
 extern void scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state);
 
 /* copy.c: what a full refresh begins with. */
+extern void scd2_delete_all(Scd2Flow *flow);
+extern void scd2_lock_source(Scd2Flow *flow);
+extern bool scd2_last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncate, TimestampTz *truncated_at);
 extern bool scd2_has_target_for_itself(Scd2Flow *flow);
 extern void scd2_forget_marks(Scd2Flow *flow);
 extern void scd2_empty_target(Scd2Flow *flow);

@@ -566,9 +566,11 @@ use_setting(const char *name, const char *value)
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* The settings that the flow's expressions were written for, and how the statement is to be planned. */
-static void
-use_settings(Scd2Flow *flow, Scd2Statement which)
+/*
+ * The settings that the flow's expressions were written for, and how the statement is to be planned. The caller opens and ends a nest level.
+ */
+void
+scd2_use_settings(Scd2Flow *flow, Scd2Statement which)
 {
 	ListCell   *cell;
 
@@ -617,7 +619,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 	int			result;
 
 	r.timeline.use.arg = &r;
-	use_settings(flow, which);
+	scd2_use_settings(flow, which);
 	plan = scd2_flow_plan(flow, which);
 	options.params = scd2_params(plan, nargs, args);
 	options.dest = &r.pub;

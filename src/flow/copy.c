@@ -29,6 +29,7 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
+#include "flow/append.h"
 #include "flow/apply.h"
 #include "flow/direct.h"
 #include "flow/sqltext.h"
@@ -86,8 +87,8 @@ use_settings_of_flow(Scd2Flow *flow)
 	(void) set_config_option("enable_hashjoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-static void
-delete_all(Scd2Flow *flow)
+void
+scd2_delete_all(Scd2Flow *flow)
 {
 	StringInfoData sql;
 
@@ -166,8 +167,8 @@ copy_rows(Scd2Work *work, TimestampTz beginning)
  * Before S is taken: a TRUNCATE or a rewrite that commits while we wait for its lock would empty the table for an S that is older. With the lock in hand S sees it, or it
  * comes after us.
  */
-static void
-lock_source(Scd2Flow *flow)
+void
+scd2_lock_source(Scd2Flow *flow)
 {
 	LockRelationOid(flow->source, AccessShareLock);
 	if (flow->source_partitioned)
@@ -228,8 +229,8 @@ wait_for_capture(Scd2Flow *flow)
 }
 
 /* The last TRUNCATE after version V that S saw; false if there is none. */
-static bool
-last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncate, TimestampTz *truncated_at)
+bool
+scd2_last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncate, TimestampTz *truncated_at)
 {
 	StringInfoData sql;
 	Oid			types[] = {INT8OID, PG_SNAPSHOTOID};
@@ -331,7 +332,7 @@ delete_memory(Scd2Flow *flow)
 void
 scd2_empty_target(Scd2Flow *flow)
 {
-	delete_all(flow);
+	scd2_delete_all(flow);
 	if (OidIsValid(flow->memory))
 		delete_memory(flow);
 }
@@ -375,7 +376,7 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	work = scd2_work_begin(flow);
 	if (alone)
 		scd2_empty_target(flow);
-	lock_source(flow);
+	scd2_lock_source(flow);
 	args[2] = read_source_events(work);
 	args[1] = Int64GetDatum(state->begin_version);
 	if (!flow->once)
@@ -417,10 +418,10 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 		state->begin_version = flow->starting_version;
 		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
 	}
-	delete_all(flow);
+	scd2_delete_all(flow);
 	delete_memory(flow);
-	lock_source(flow);
-	if (last_truncate_seen(flow, state->begin_version, OidFunctionCall0(F_PG_CURRENT_SNAPSHOT), &truncate, &truncated_at))
+	scd2_lock_source(flow);
+	if (scd2_last_truncate_seen(flow, state->begin_version, OidFunctionCall0(F_PG_CURRENT_SNAPSHOT), &truncate, &truncated_at))
 		begin_after_truncate(flow, state, truncate, truncated_at);
 	args[0] = Int64GetDatum(state->begin_version);
 	args[1] = TimestampTzGetDatum(state->begin_timestamp);
@@ -452,7 +453,9 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 						errmsg("source \"%s\" of flow \"%s\" does not exist", flow->source_alias, flow->name)));
 	if (flow->input != SCD2_NET)
 	{
-		if (flow->input == SCD2_EVENTS)
+		if (flow->input == SCD2_APPEND)
+			scd2_append_copy(flow, state);
+		else if (flow->input == SCD2_EVENTS)
 			copy_events(flow, state);
 		else
 			copy_changes(flow, state);
@@ -465,15 +468,15 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 		state->begin_version = flow->starting_version;
 		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
 	}
-	lock_source(flow);
+	scd2_lock_source(flow);
 	for (;;)
 	{
-		delete_all(flow);
+		scd2_delete_all(flow);
 		work->inserted = 0;
 		snapshot_text = copy_under_snapshot(work, state->begin_timestamp);
 		wait_for_capture(flow);
 		snapshot = OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot_text));
-		if (!last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
+		if (!scd2_last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
 			break;
 		begin_after_truncate(flow, state, truncate, truncated_at);
 	}

@@ -146,7 +146,7 @@ field_is_true(const char *name)
 static Scd2Input
 input_of(const char *name)
 {
-	static const char *const names[] = {"net", "changes", "events", "snapshots"};
+	static const char *const names[] = {"net", "changes", "events", "snapshots", "append"};
 
 	for (int i = 0; i < lengthof(names); i++)
 		if (strcmp(names[i], name) == 0)
@@ -454,7 +454,8 @@ scd2_flow_load(int flow_id)
 	read_memory_layout(flow);
 	read_sequence_order(flow);
 	make_store_descs(flow);
-	read_key_order(flow);
+	if (flow->input != SCD2_APPEND)
+		read_key_order(flow);
 
 	/* Complete: from here on it stays. */
 	MemoryContextSetParent(cxt, TopMemoryContext);

@@ -54,7 +54,8 @@ typedef enum Scd2Input
 	SCD2_NET,					/* per key and version the net effect */
 	SCD2_CHANGES,				/* each change is an event, with a sequence of its own */
 	SCD2_EVENTS,				/* inserted rows are events */
-	SCD2_SNAPSHOTS				/* no feed: all rows of the source, from time to time (snapshot.c) */
+	SCD2_SNAPSHOTS,				/* no feed: all rows of the source, from time to time (snapshot.c) */
+	SCD2_APPEND					/* inserted rows are appended (append.c); no keys */
 } Scd2Input;
 
 typedef struct Scd2Flow

@@ -17,6 +17,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "flow/append.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
@@ -484,7 +485,9 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 		case SCD2_READ_RANGE:
 		case SCD2_READ_TAIL:
 		case SCD2_READ_SEEN:
-			if (flow->input != SCD2_NET)
+			if (flow->input == SCD2_APPEND)
+				scd2_append_read_sql(&sql, flow, which);
+			else if (flow->input != SCD2_NET)
 				append_read_events(&sql, flow, which);
 			else
 				append_read(&sql, flow, which);
@@ -494,10 +497,13 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 			*nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
 			break;
 		case SCD2_READ_SOURCE:
-			append_read_events(&sql, flow, which);
+			if (flow->input == SCD2_APPEND)
+				scd2_append_read_sql(&sql, flow, which);
+			else
+				append_read_events(&sql, flow, which);
 			argtypes[0] = INT8OID;
 			argtypes[1] = TIMESTAMPTZOID;
-			*nargs = flow->input == SCD2_CHANGES ? 2 : 0;
+			*nargs = flow->input == SCD2_CHANGES ? 2 : flow->input == SCD2_APPEND && !flow->feedless ? 1 : 0;
 			break;
 		case SCD2_READ_CUTS:
 			append_read_cuts(&sql, flow);

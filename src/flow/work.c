@@ -142,7 +142,8 @@ scd2_work_begin(Scd2Flow *flow)
 	work->row_image.borrowed = true;
 	work->last_version = -1;
 	work->target = table_open(flow->target, RowExclusiveLock);
-	work->index = index_open(flow->target_index, RowExclusiveLock);
+	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
+		work->index = index_open(flow->target_index, RowExclusiveLock);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
 	if (scd2_in_worker)
 		scd2_mark_writes(writes_are_private(work));
@@ -169,7 +170,8 @@ scd2_work_end(Scd2Work *work)
 	for (int i = 0; i < SCD2_N_STORES; i++)
 		if (work->stores[i] != NULL)
 			tuplestore_end(work->stores[i]);
-	index_close(work->index, NoLock);
+	if (work->index != NULL)
+		index_close(work->index, NoLock);
 	table_close(work->target, NoLock);
 	MemoryContextDelete(work->key_cxt);
 }

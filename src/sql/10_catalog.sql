@@ -89,7 +89,9 @@ CREATE TABLE scd2_internal.flow (
     start_column     name NOT NULL DEFAULT '__start_at',
     end_column       name NOT NULL DEFAULT '__end_at',
     current_column   name,
-    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events', 'snapshots')),   -- of a feed the net effect of each version, or each change; the rows inserted into an event table; all rows of the source, from time to time
+    input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events', 'snapshots', 'append')),
+                                                        -- of a feed the net effect of each version, or each change; the rows inserted into an event table; all rows of the source, from time to time;
+                                                        -- 'append': the rows inserted, without keys (scd_type means nothing)
     ignores_null     name[] NOT NULL DEFAULT '{}',      -- 'events': columns in which NULL means that nothing was sent
     absent           name[] NOT NULL DEFAULT '{}',      -- columns that others bring into the target: NULL in its own events
     sequence_by      text,                              -- expressions over the columns of the source; NULL: not given

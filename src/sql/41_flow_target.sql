@@ -137,7 +137,7 @@ BEGIN
         CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, n)
         JOIN pg_attribute AS a ON a.attrelid = target AND a.attnum = k.attnum
         WHERE i.indrelid = target AND i.indisprimary AND i.indimmediate;
-    IF key_is IS DISTINCT FROM expected THEN
+    IF cardinality(keys) > 0 AND key_is IS DISTINCT FROM expected THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('table "%s" does not fit as target', target::regclass),
             DETAIL = format('Its primary key is (%s) instead of (%s), not deferrable.', coalesce(array_to_string(key_is, ', '), 'none'), array_to_string(expected, ', '));
     END IF;

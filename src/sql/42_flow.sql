@@ -777,6 +777,9 @@ BEGIN
     END IF;
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.input = 'net' AND on_invalid_event IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.input = 'net' AND source_filter IS NOT NULL);
+    IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid', name);
+    END IF;
     PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.input <> 'events' AND apply_as_deletes IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', asked.input <> 'events' AND sequence_by IS NOT NULL);
     asked.source_filter := coalesce(source_filter, asked.source_filter);
@@ -799,6 +802,8 @@ BEGIN
         IF checked.sequence_type <> asked.sequence_type THEN
             RAISE datatype_mismatch USING MESSAGE = format('sequence_by is of type %s instead of %s', checked.sequence_type, asked.sequence_type);
         END IF;
+    ELSIF asked.input = 'append' THEN
+        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
     ELSIF source_filter IS NOT NULL THEN
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
         PERFORM scd2_internal.check_expression(source_filter, reads, 'boolean'::regtype, 'source_filter');
@@ -828,15 +833,42 @@ CREATE FUNCTION scd2.drop_flow(name name, drop_target boolean DEFAULT false) RET
 COMMENT ON FUNCTION scd2.drop_flow(name, boolean) IS
     'Ends a flow. Its target stays as an ordinary table, or is dropped with it. 42704 no such flow, 42501 not the owner of its target, 55P03 if a batch does not end within pg_scd2.lock_timeout.';
 
+-- The table as it was at the flow's beginning is today's with all later changes undone; that needs them all, and a TRUNCATE does not say what it took.
+CREATE FUNCTION scd2_internal.refresh_loss(refreshed scd2_internal.flow, state scd2_internal.flow_state, allow_loss boolean, OUT version bigint, OUT at timestamptz)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    feed record;
+BEGIN
+    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
+    SELECT f.feed_relid, s.earliest_version INTO feed
+        FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
+    IF NOT FOUND THEN                       -- a flow that runs once
+        RETURN;
+    END IF;
+    version := scd2_internal.as_owner(feed.feed_relid,
+        format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), state.begin_version);
+    version := greatest(version, CASE WHEN feed.earliest_version > state.begin_version THEN feed.earliest_version END);
+    IF version IS NULL THEN
+        RETURN;
+    END IF;
+    IF NOT coalesce(allow_loss, false) THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('a full refresh of "%s" would lose history', refreshed.target_relid::regclass),
+            DETAIL = format('The flow began at version %s; the table can be rebuilt from version %s on, after %s.', state.begin_version, version,
+                            CASE WHEN version = feed.earliest_version THEN 'retention removed what was before' ELSE 'a TRUNCATE of its source' END),
+            HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', refreshed.target_relid::regclass);
+    END IF;
+    at := scd2_internal.as_owner(feed.feed_relid, format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass), version);
+END $$;
+COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean) IS
+    'From which version (and time) on a flow can begin anew, NULL: from its beginning. Errors: 55000 if that is later, unless allow_loss';
+
 CREATE FUNCTION scd2_internal.full_refresh(caller oid, target regclass, key_filter text, allow_loss boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     refreshed scd2_internal.flow;
     state     scd2_internal.flow_state;
-    feed      record;
-    lost_from bigint;
-    lost_at   timestamptz;
+    loss      record;
 BEGIN
     IF target IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
@@ -847,14 +879,16 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target);
     END IF;
     refreshed := scd2_internal.own_flow(caller, refreshed.name);
+    IF refreshed.kind = 'append' THEN
+        PERFORM scd2_internal.refresh_append(target, allow_loss);
+        RETURN;
+    END IF;
     PERFORM scd2_internal.lock_flow(refreshed.flow_id);
     SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = refreshed.flow_id;
     IF NOT FOUND THEN           -- it has not even begun: the first copy is still to come
         RETURN;
     END IF;
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
-    SELECT f.feed_relid, s.earliest_version INTO feed
-        FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id) WHERE f.feed_id = refreshed.feed_id;
     IF refreshed.input IN ('events', 'snapshots') THEN     -- begins anew with the events that are there, of all flows into the target
         PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
         PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
@@ -864,23 +898,10 @@ BEGIN
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
     END IF;
-    -- The table as it was at the beginning is today's with all later changes undone; that needs them all, and a TRUNCATE does not say what it took.
-    lost_from := scd2_internal.as_owner(feed.feed_relid,
-        format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), state.begin_version);
-    lost_from := greatest(lost_from, CASE WHEN feed.earliest_version > state.begin_version THEN feed.earliest_version END);
-    IF lost_from IS NOT NULL AND NOT coalesce(allow_loss, false) THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = format('a full refresh of "%s" would lose history', target),
-            DETAIL = format('The flow began at version %s; the table can be rebuilt from version %s on, after %s.', state.begin_version, lost_from,
-                            CASE WHEN lost_from = feed.earliest_version THEN 'retention removed what was before' ELSE 'a TRUNCATE of its source' END),
-            HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', target::text);
-    END IF;
-    IF lost_from IS NOT NULL THEN
-        lost_at := scd2_internal.as_owner(feed.feed_relid,
-            format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass), lost_from);
-    END IF;
+    SELECT l.* INTO loss FROM scd2_internal.refresh_loss(refreshed, state, allow_loss) AS l;
     UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
-            begin_version = coalesce(lost_from, s.begin_version), watermark_version = coalesce(lost_from, s.begin_version),
-            begin_timestamp = coalesce(lost_at, s.begin_timestamp), watermark_timestamp = coalesce(lost_at, s.begin_timestamp), finished_at = NULL
+            begin_version = coalesce(loss.version, s.begin_version), watermark_version = coalesce(loss.version, s.begin_version),
+            begin_timestamp = coalesce(loss.at, s.begin_timestamp), watermark_timestamp = coalesce(loss.at, s.begin_timestamp), finished_at = NULL
         WHERE s.flow_id = refreshed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;

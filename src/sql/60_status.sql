@@ -92,7 +92,7 @@ CREATE VIEW scd2.capture AS
 COMMENT ON VIEW scd2.capture IS 'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state other than running comes with the command that helps. The error text is for superusers.';
 
 CREATE VIEW scd2.flows WITH (security_barrier) AS
-    SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, w.scd_type, w.once,
+    SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, CASE WHEN w.kind <> 'append' THEN w.scd_type END AS scd_type, w.once,
            CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused' ELSE 'running' END AS state,
            CASE WHEN w.kind <> 'snapshot' THEN s.watermark_version END AS watermark_version,
            CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL THEN s.watermark_timestamp END AS watermark_timestamp, b.lag_versions,
