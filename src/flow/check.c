@@ -346,13 +346,8 @@ acquire(const LOCKTAG *tag, const char *what)
 	{
 		if (GetCurrentTimestamp() > deadline)
 			ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-<<<<<<< HEAD
 							errmsg("%s is at work: its first copy or a batch has not ended within %d ms", what, scd2_lock_timeout),
-							errhint("See scd2.progress; or SET pg_scd2.lock_timeout = '5min';")));
-=======
-							errmsg("the flow is at work: its first copy or a batch has not ended within %d ms", scd2_lock_timeout),
 							errhint("SET pg_scd2.lock_timeout = '5min'; -- scd2.progress shows how far it is")));
->>>>>>> 2ef364d (Hints begin with the statement that they have, so that they can be pasted; a test that parses the hints of all expected results, and a check of the sources)
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(10000);
 	}
