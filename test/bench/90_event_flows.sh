@@ -10,7 +10,7 @@ set -euo pipefail
 events=$(scaled 1000000)
 keys=$((events / 10))
 batches=20
-start_bench_server bench-events "pg_scd2.batch_changes = $((events / batches))" 'pg_scd2.max_apply_workers = 1'
+start_bench_server bench-events 'pg_scd2.max_apply_workers = 1'
 
 # Events: a key's tenth part are deletes; status is tracked, balance is not. The batch they arrive in is known.
 sql "CREATE TABLE all_events AS
@@ -32,16 +32,20 @@ event_table() { sql "CREATE TABLE $1 (LIKE all_events)"; }
 arrive() { # arrive TABLE ORDER BATCH
     sql "INSERT INTO $1 SELECT $columns FROM $2_arrivals WHERE batch = $3"
 }
-arrive_all() { # arrive_all TABLE ORDER TARGET: all batches are in the feed, none applied
+# apply_batches TABLE ORDER TARGET: seconds that the flow takes, each batch alone, from being told to go on until the target is complete. Each is captured before.
+apply_batches() {
     local i
-    quietly "SELECT scd2.pause_flow('$3')"
-    for i in $(seq $batches); do arrive "$1" "$2" "$i"; done
-    sync_all
-    sql 'CHECKPOINT'
-}
-resume_and_sync() { # resume_and_sync FLOW
-    quietly "SELECT scd2.resume_flow('$1')"
-    sync_all
+    for i in $(seq $batches); do
+        quietly "SELECT scd2.pause_flow('$3')"
+        arrive "$1" "$2" "$i"
+        sync_all
+        psql -XqAt -v ON_ERROR_STOP=1 <<SQL
+SELECT clock_timestamp() AS before \gset
+SELECT scd2.resume_flow('$3') \g /dev/null
+SELECT scd2.sync('1 hour') \g /dev/null
+SELECT extract(epoch FROM clock_timestamp() - :'before');
+SQL
+    done | awk '{ sum += $1 } END { printf "%.3f\n", sum }'
 }
 
 # What each batch changes in the target: rows that go are paired by key with rows that come, which is one update.
@@ -95,8 +99,7 @@ history() { # history ORDER LABEL
     for round in $(seq "$ROUNDS"); do
         event_table "$1_$round"
         flow_of "$1_history_$round" "$1_$round" 2 k,name,region,balance
-        arrive_all "$1_$round" "$1" "$1_history_$round"
-        ours+=("$(seconds resume_and_sync "$1_history_$round")")
+        ours+=("$(apply_batches "$1_$round" "$1" "$1_history_$round")")
         sql "TRUNCATE $1_writes; CHECKPOINT"
         others+=("$(seconds write_set "$1")")
         same "$1_history_$round" "$1_writes"
@@ -124,8 +127,7 @@ current() { # current COLUMNS LABEL TO_REACH
     for round in $(seq "$ROUNDS"); do
         event_table "current_$round"
         flow_of "current_target_$round" "current_$round" 1 "$1"
-        arrive_all "current_$round" shuffled "current_target_$round"
-        ours+=("$(seconds resume_and_sync "current_target_$round")")
+        ours+=("$(apply_batches "current_$round" shuffled "current_target_$round")")
         sql "DROP TABLE IF EXISTS current_writes; CREATE TABLE current_writes (LIKE all_events, PRIMARY KEY (k)); CHECKPOINT"
         others+=("$(seconds upserts shuffled)")
         sql "CREATE VIEW live AS SELECT $1 FROM current_writes WHERE op <> 'DELETE'"
