@@ -9,7 +9,7 @@ COMMENT ON FUNCTION scd2.sync(interval, regclass[]) IS
 -- What shared memory knows of this database's workers: one row, NULLs if the library is not preloaded.
 CREATE FUNCTION scd2_internal.capture_status(
         OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text, OUT apply_pids integer[],
-        OUT caught_up_at timestamptz)
+        OUT caught_up_at timestamptz, OUT apply_error text)
     AS 'MODULE_PATHNAME', 'scd2_capture_status' LANGUAGE C;
 
 -- Commits since the server started whose versions got another time than theirs, and of the last one when it was captured, its time and its version's.

@@ -102,6 +102,9 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
              AND s.error NOT LIKE 'no free background worker%' -- preflight() has it
              AND NOT EXISTS (SELECT FROM lost)
     UNION ALL
+    SELECT 'an apply worker fails', CASE WHEN see_errors THEN s.apply_error END, 'SELECT scd2.start(); -- tries again at once, when the cause is removed'
+    FROM s WHERE s.apply_error IS NOT NULL AND NOT s.stopped AND cardinality(s.apply_pids) < current_setting('pg_scd2.max_apply_workers')::integer
+    UNION ALL
     SELECT 'capture waits for transactions to end before it can begin', format('Process %s (%s) has had a transaction open for %s.', w.pid, w.state, w.age), format('SELECT pg_terminate_backend(%s);', w.pid)
     FROM s, writer w WHERE s.state = 'creating slot'
     UNION ALL
@@ -113,7 +116,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     SELECT format('only %s of %s apply workers run', cardinality(s.apply_pids), current_setting('pg_scd2.max_apply_workers')),
            'The server has no more background workers to give: first copies wait, and flows are slower.',
            format('ALTER SYSTEM SET max_worker_processes = %s; -- then restart the server', current_setting('max_worker_processes')::integer + 8)
-    FROM s WHERE s.state = 'running' AND cardinality(s.apply_pids) < current_setting('pg_scd2.max_apply_workers')::integer AND NOT s.stopped
+    FROM s WHERE s.state = 'running' AND cardinality(s.apply_pids) < current_setting('pg_scd2.max_apply_workers')::integer AND NOT s.stopped AND s.apply_error IS NULL
              AND EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND a.backend_start < clock_timestamp() - interval '10 s')      -- not while they start
     UNION ALL
     SELECT 'the replication slot is lost', format('Slot "%s": %s. Changes since then cannot be captured.', l.slot, l.what),

@@ -170,6 +170,7 @@ reload(void)
 	flows_seen = pg_atomic_read_u32(&db->flows_changed);
 	listed_at = GetCurrentTimestamp();
 	begin_work("looking for flows");
+	SCD2_FAIL_POINT("list flows");
 	foreach(cell, flows)
 		((KnownFlow *) lfirst(cell))->listed = false;
 	if (SPI_execute(LIST_FLOWS, true, 0) != SPI_OK_SELECT)
@@ -539,6 +540,7 @@ run(void)
 	TimestampTz next;
 	int			homes = 0;		/* apply workers that flows were shared out to */
 	bool		busy;
+	bool		told = false;
 
 	fix_settings();
 	list_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 flows", ALLOCSET_SMALL_SIZES);
@@ -558,6 +560,9 @@ run(void)
 			tell_at_home();
 		}
 		busy = one_round(&next) > 0;
+		if (!told)
+			scd2_worker_succeeded();
+		told = true;
 		if (my_slot == 0)
 			scd2_feed_upkeep(busy);
 		if (busy)

@@ -192,9 +192,14 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 	{
 		if (alive(&kids->apply[i]))
 			continue;
+		if (db->apply_retry_at[i] > now)
+		{
+			again = again == 0 ? db->apply_retry_at[i] : Min(again, db->apply_retry_at[i]);
+			continue;
+		}
 		kids->apply[i] = start_worker(db->dboid, i);
 		kids->apply_retry_at = now + USECS_PER_SEC;
-		again = kids->apply_retry_at;
+		again = again == 0 ? kids->apply_retry_at : Min(again, kids->apply_retry_at);
 	}
 	return again;
 }
@@ -258,7 +263,7 @@ retry_now(void)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
-		scd2_shmem->databases[i].retry_at = 0;
+		scd2_retry_now(&scd2_shmem->databases[i]);
 	LWLockRelease(scd2_shmem->lock);
 }
 

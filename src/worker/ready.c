@@ -219,8 +219,8 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 {
 	Scd2Database *db = scd2_my_database();
 	TupleDesc	desc;
-	Datum		values[8] = {0};
-	bool		isnull[8] = {false};
+	Datum		values[9] = {0};
+	bool		isnull[9] = {false};
 	char		error[SCD2_ERROR_LEN];
 	Datum		pids[SCD2_MAX_APPLY];
 	int			npids = 0;
@@ -250,6 +250,8 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 		caught_up = pg_atomic_read_u64(&db->caught_up);
 		isnull[7] = caught_up == 0;
 		values[7] = TimestampTzGetDatum((TimestampTz) caught_up);
+		isnull[8] = db->apply_error[0] == '\0';
+		values[8] = CStringGetTextDatum(db->apply_error);
 		isnull[6] = false;
 		values[6] = PointerGetDatum(construct_array(pids, npids, INT4OID, 4, true, TYPALIGN_INT));
 	}

@@ -139,6 +139,14 @@ scd2_my_database(void)
 	return mine;
 }
 
+/* Workers that failed are started again at once. The caller holds the lock. */
+void
+scd2_retry_now(Scd2Database *db)
+{
+	db->retry_at = 0;
+	memset(db->apply_retry_at, 0, sizeof(db->apply_retry_at));
+}
+
 /*
  * Makes or finds the entry of a database and has the launcher start its workers. Without the library preloaded nothing happens. Raises
  * 54000 when SCD2_MAX_DATABASES databases have entries.
@@ -162,6 +170,8 @@ scd2_want_workers(Oid dboid)
 			db->state = SCD2_CAPTURE_OFF;
 			db->failures = 0;
 			db->error[0] = '\0';
+			memset(db->apply_failures, 0, sizeof(db->apply_failures));
+			db->apply_error[0] = '\0';
 			pg_atomic_write_u64(&db->captured_lsn, 0);
 			pg_atomic_write_u64(&db->caught_up, 0);
 			pg_atomic_write_u64(&db->version, 0);
@@ -170,7 +180,7 @@ scd2_want_workers(Oid dboid)
 		if (db->state == SCD2_CAPTURE_STOPPED)
 			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */
 		db->wanted = true;
-		db->retry_at = 0;
+		scd2_retry_now(db);
 		pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
 	}
 	LWLockRelease(scd2_shmem->lock);

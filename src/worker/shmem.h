@@ -42,6 +42,9 @@ typedef struct Scd2Database
 	int			failures;		/* of the capture worker, in a row */
 	TimestampTz retry_at;		/* launcher: not before */
 	char		error[SCD2_ERROR_LEN];
+	int			apply_failures[SCD2_MAX_APPLY];	/* likewise, of each apply worker; flows that fail are none */
+	TimestampTz apply_retry_at[SCD2_MAX_APPLY];
+	char		apply_error[SCD2_ERROR_LEN];
 
 	/* Without the lock. */
 	pg_atomic_uint64 wake_lsn;	/* capture flushes up to here: the highest commit that woke it */
@@ -77,9 +80,10 @@ extern bool scd2_shmem_available(void);
 /* This process's database; NULL if the library is not preloaded or no worker knows the database. Cheap: may be asked at each commit. */
 extern Scd2Database *scd2_my_database(void);
 
-/* For the launcher: the caller of the first holds the lock. */
+/* For the launcher: the caller of the first and the last holds the lock. */
 extern Scd2Database *scd2_find_database(Oid dboid);
 extern void scd2_free_database(Scd2Database *db);
+extern void scd2_retry_now(Scd2Database *db);
 
 /* A version at or above the latest of a feed of this database, -1 if not known (then: any up to the position's version). */
 extern int64 scd2_feed_latest(int feed_id);

@@ -126,6 +126,27 @@ check_workers(Scd2Database *db)
 				 errhint("SELECT * FROM scd2.diagnose();")));
 }
 
+/* Raises 55000 if there is no apply worker and none can stay: a flow that fails is another matter. */
+static void
+check_apply_workers(Scd2Database *db)
+{
+	int			failing = 0;
+	char		error[SCD2_ERROR_LEN];
+
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	for (int i = 0; i < Min(db->napply, scd2_max_apply_workers); i++)
+		if (db->apply_pid[i] == 0 && db->apply_failures[i] > 1)
+			failing++;
+	strlcpy(error, db->apply_error, SCD2_ERROR_LEN);
+	LWLockRelease(scd2_shmem->lock);
+	if (failing == 0 || failing < Min(db->napply, scd2_max_apply_workers))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the apply workers of database \"%s\" failed: %s", get_database_name(MyDatabaseId), error),
+			 errhint("SELECT * FROM scd2.diagnose();")));
+}
+
 /*
  * The pid of a worker ("all", else of the capture worker) that waits for a lock of this process, itself or behind others who wait for it; NULL if there is none. Who waits for a worker must
  * ask: the server sees no deadlock where one of the waits is not for a lock.
@@ -236,6 +257,7 @@ wait_until_applied(Sync *sync, Scd2Database *db, int64 version)
 	while (flows_pending(sync, version))
 	{
 		check_workers(db);
+		check_apply_workers(db);
 		wait_for_progress(sync, db);
 	}
 	ConditionVariableCancelSleep();

@@ -87,6 +87,14 @@ handle_sigterm(SIGNAL_ARGS)
 	die(postgres_signal_arg);
 }
 
+/* Counts a failure, and says when to try again. */
+static void
+back_off(int *failures, TimestampTz *retry_at)
+{
+	*failures = told_to_end ? 0 : *failures + 1;
+	*retry_at = told_to_end ? 0 : GetCurrentTimestamp() + USECS_PER_SEC * Min(60, 1 << Min(*failures - 1, 6));
+}
+
 static void
 leave(int code, Datum arg)
 {
@@ -95,6 +103,8 @@ leave(int code, Datum arg)
 	{
 		me->apply_pid[my_arg.apply_slot] = 0;
 		me->apply_latch[my_arg.apply_slot] = NULL;
+		if (!ends_quietly)
+			back_off(&me->apply_failures[my_arg.apply_slot], &me->apply_retry_at[my_arg.apply_slot]);
 	}
 	else if (me->capture_pid == MyProcPid)
 	{
@@ -103,11 +113,8 @@ leave(int code, Datum arg)
 		pg_atomic_write_u64(&me->captured_lsn, 0);
 		if (!ends_quietly)
 		{
-			me->failures = told_to_end ? 0 : me->failures + 1;
+			back_off(&me->failures, &me->retry_at);
 			me->state = told_to_end ? SCD2_CAPTURE_OFF : SCD2_CAPTURE_FAILED;
-			me->retry_at = told_to_end ? 0 :
-				GetCurrentTimestamp() +
-				USECS_PER_SEC * Min(60, 1 << Min(me->failures - 1, 6));
 		}
 	}
 	LWLockRelease(scd2_shmem->lock);
@@ -288,12 +295,12 @@ scd2_mark_writes(bool mark)
 	replorigin_session_origin = mark ? DoNotReplicateId : InvalidRepOriginId;
 }
 
-/* Keeps an error for scd2.capture. */
+/* Keeps an error for scd2.capture and scd2.diagnose(). */
 static void
 note_error(const char *message)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	strlcpy(me->error, message, SCD2_ERROR_LEN);
+	strlcpy(my_arg.apply_slot < 0 ? me->error : me->apply_error, message, SCD2_ERROR_LEN);
 	LWLockRelease(scd2_shmem->lock);
 }
 
@@ -313,8 +320,7 @@ scd2_worker_run(void (*loop)(void))
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
 		check_wanted();
-		if (my_arg.apply_slot < 0)
-			note_error(error->message);
+		note_error(error->message);
 		ReThrowError(error);
 	}
 	PG_END_TRY();
@@ -328,12 +334,23 @@ scd2_worker_set_state(Scd2CaptureState state)
 	LWLockRelease(scd2_shmem->lock);
 }
 
-/* The capture worker got through a batch: what went wrong before is over. (Not before: to start is no success, and a batch that always fails would be tried each second.) */
+/*
+ * The capture worker got through a batch, an apply worker through its flows: what went wrong before is over. (Not before: to start is no success, and what always fails
+ * would be tried each second.)
+ */
 void
 scd2_worker_succeeded(void)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	me->failures = 0;
-	me->error[0] = '\0';
+	if (my_arg.apply_slot < 0)
+	{
+		me->failures = 0;
+		me->error[0] = '\0';
+	}
+	else
+	{
+		me->apply_failures[my_arg.apply_slot] = 0;
+		me->apply_error[0] = '\0';
+	}
 	LWLockRelease(scd2_shmem->lock);
 }

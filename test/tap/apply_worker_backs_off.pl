@@ -1,0 +1,32 @@
+# An apply worker that fails outside of any flow: it backs off, diagnose() and sync() say why, and it comes back by itself when the cause is gone.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Scd2;
+
+my $node = new_node('backs_off', 'pg_scd2.max_apply_workers = 2');
+create_audited_table($node, 'postgres');
+$node->safe_psql('postgres', q{SELECT scd2.sync('50 s')});
+
+my $log = -s $node->logfile;
+$node->safe_psql('postgres', q{ALTER SYSTEM SET pg_scd2.debug_fail_at = 'list flows'});
+$node->reload;
+ok($node->poll_query_until('postgres', q{SELECT detail LIKE '%injected failure: list flows%' FROM scd2.diagnose() WHERE problem = 'an apply worker fails'}), 'diagnose() says why');
+ok($node->poll_query_until('postgres', q{SELECT cardinality(apply_pids) = 0 FROM scd2_internal.capture_status()}), 'none is left');
+sleep 8;
+my $errors = () = substr(slurp_file($node->logfile), $log) =~ /pg_scd2 apply.*ERROR:.*injected failure/g;
+cmp_ok($errors, '<=', 2 * 4, "both back off ($errors errors)");
+cmp_ok($errors, '>=', 2 * 2, 'and try again');
+$node->safe_psql('postgres', q{INSERT INTO t VALUES (1, 1, 'waits')});
+my ($result, $stdout, $stderr) = $node->psql('postgres', q{SELECT scd2.sync('50 s')});
+like($stderr, qr/the apply workers of database "postgres" failed: injected failure: list flows/, 'sync() says so at once');
+is($node->safe_psql('postgres', q{SELECT state FROM scd2.capture}), 'running', 'capture goes on');
+
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
+$node->reload;
+ok($node->poll_query_until('postgres', q{SELECT cardinality(apply_pids) = 2 FROM scd2_internal.capture_status()}), 'both come back, at once when settings are reloaded');
+ok($node->poll_query_until('postgres', q{SELECT NOT EXISTS (SELECT FROM scd2.diagnose() WHERE problem = 'an apply worker fails')}), 'diagnose() is silent again');
+history_is_right($node, 'postgres', 'in the end');
+done_testing();
