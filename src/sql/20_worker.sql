@@ -96,3 +96,10 @@ CREATE FUNCTION scd2_internal.start_workers_at_commit() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_start_workers_at_commit' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.start_workers_at_commit() IS
     'Tells the launcher, when the calling transaction commits, to start this database''s workers. No error if the library is not preloaded.';
+
+-- DROP EXTENSION where no worker can drop the slot: a WARNING with the statement that does.
+CREATE FUNCTION scd2_internal.on_drop_extension() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_drop_extension' LANGUAGE C;
+CREATE EVENT TRIGGER scd2_on_drop_extension ON ddl_command_start WHEN TAG IN ('DROP EXTENSION')
+    EXECUTE FUNCTION scd2_internal.on_drop_extension();
+ALTER EVENT TRIGGER scd2_on_drop_extension ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER scd2_on_drop_extension IS 'Tells of the replication slot that stays';
