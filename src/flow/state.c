@@ -108,14 +108,35 @@ remember_batch(const Scd2FlowState *state, const Scd2Work *work, TimestampTz sta
 		elog(ERROR, "could not record the batch");
 }
 
-/* Runs an UPDATE … RETURNING ctid of the state's row, and keeps the new place. */
+/* Where the state's row is by now: resume_flow() does not wait for a batch that is being applied. */
+static void
+find_place(Scd2FlowState *state)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(state->flow_id)};
+	bool		isnull;
+
+	if (SPI_execute_with_args("SELECT ctid FROM scd2_internal.flow_state WHERE flow_id = $1", 1, types, args, NULL, false, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "state of flow %d is gone", state->flow_id);
+	state->tid = *(ItemPointer) DatumGetPointer(column(1, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* Runs an UPDATE … RETURNING ctid of the state's row, whose first argument is its place, and keeps the new place. Under the flow's lock. */
 static void
 update_state(Scd2FlowState *state, SPIPlanPtr plan, Datum *args, const char *nulls)
 {
 	bool		isnull;
+	int			result = SPI_execute_plan(plan, args, nulls, false, 0);
 
-	if (SPI_execute_plan(plan, args, nulls, false, 0) != SPI_OK_UPDATE_RETURNING || SPI_processed != 1)
-		elog(ERROR, "state of flow %d is gone", state->flow_id);
+	if (result == SPI_OK_UPDATE_RETURNING && SPI_processed == 0)
+	{
+		find_place(state);
+		result = SPI_execute_plan(plan, args, nulls, false, 0);
+	}
+	if (result != SPI_OK_UPDATE_RETURNING || SPI_processed != 1)
+		elog(ERROR, "could not update the state of flow %d", state->flow_id);
 	state->tid = *(ItemPointer) DatumGetPointer(column(1, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 }

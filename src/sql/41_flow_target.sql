@@ -169,6 +169,12 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
 
+CREATE FUNCTION scd2_internal.is_sequence_type(type text) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_type AS t WHERE t.oid = to_regtype(type) AND t.typtype = 'c' AND obj_description(t.oid, 'pg_type') LIKE 'pg\_scd2: sequence of %')
+$$;
+COMMENT ON FUNCTION scd2_internal.is_sequence_type(text) IS 'Whether a type is there and was made for a target: it goes with it';
+
 -- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before (where NULL says nothing, with all values as they were sent);
 -- of type 1: per key its last event (and since when columns are as they are).
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], kept name[], scd_type integer, sequence_type text, sequence_collation oid, ignores_null name[]) RETURNS oid
@@ -256,6 +262,7 @@ BEGIN
         FOR as_of IN
             SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.reltype = p.prorettype
             WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.proargtypes::text = sequence_type::regtype::oid::text
+                  AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %'        -- not one of the user's
         LOOP
             EXECUTE format('DROP FUNCTION %s', as_of);
         END LOOP;

@@ -489,8 +489,7 @@ BEGIN
         IF drop_target AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.target_relid) THEN
             EXECUTE format('DROP TABLE %s', doomed.target_relid::regclass);
         END IF;
-        -- A type that was made for it goes with it.
-        IF (drop_target OR doomed.scd_type = 1) AND doomed.options ->> 'sequence_by' <> doomed.sequence_by AND to_regtype(doomed.sequence_type) IS NOT NULL THEN
+        IF (drop_target OR doomed.scd_type = 1) AND scd2_internal.is_sequence_type(doomed.sequence_type) THEN
             EXECUTE format('DROP TYPE %s', doomed.sequence_type);
         END IF;
     END IF;
@@ -889,6 +888,8 @@ BEGIN
         RETURN;
     END IF;
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
+    PERFORM scd2_internal.check_feed_runs(f.feed_id, s.begin_version)
+        FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id;
     IF refreshed.input IN ('events', 'snapshots') THEN     -- begins anew with the events that are there, of all flows into the target
         PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
         PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;

@@ -1,5 +1,5 @@
 # A worker whose batch failed has lost the flow's lock. If another takes the flow before the failure is recorded, the failure is over: recording it would move the flow's state from under the other,
-# whose batch would fail with an internal error, and so on until the flow had failed for good.
+# whose batch would fail with an internal error, and so on until the flow had failed for good. Likewise when resume_flow() changes the state of a flow that is being applied.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -43,6 +43,18 @@ $keeper->query_safe('SELECT pg_advisory_unlock(42)');
 sync($node);
 is($node->safe_psql('postgres', 'SELECT state, last_error, rows_inserted FROM scd2.flows'), 'running||1', 'the other worker went on undisturbed');
 is($node->safe_psql('postgres', 'SELECT id, v, __end_at FROM t_history'), '1|1|', 'and the row is there, once');
+
+# resume_flow() while a batch that failed before is tried again: it does not wait for the batch, which finds its state where it is then.
+$keeper->query_safe('SELECT pg_advisory_lock(42)');
+$node->safe_psql('postgres', 'ALTER SEQUENCE visits RESTART');
+$node->safe_psql('postgres', 'INSERT INTO t VALUES (2, 2)');
+wait_until($node, 'postgres', 'SELECT last_value = 2 FROM visits', 'the first batch has failed, the second is at work');
+is($node->safe_psql('postgres', q{SELECT last_error LIKE '%the first one fails%' FROM scd2.flows}), 't', 'the failure is recorded');
+$node->safe_psql('postgres', q{SELECT scd2.resume_flow('t_history')});
+$keeper->query_safe('SELECT pg_advisory_unlock(42)');
+sync($node);
+is($node->safe_psql('postgres', 'SELECT string_agg(id::text, $$,$$ ORDER BY id) FROM t_history'), '1,2', 'the batch is applied');
+is($node->safe_psql('postgres', q{SELECT last_error LIKE '%the first one fails%' FROM scd2.flows}), 't', '... without another failure');
 unlike(slurp_file($node->logfile), qr/state of flow \d+ is gone/, 'no internal error');
 $keeper->quit;
 done_testing();
