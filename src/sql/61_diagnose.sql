@@ -180,11 +180,15 @@ COMMENT ON FUNCTION scd2_internal.feed_problems() IS 'Part of diagnose: what is 
 CREATE FUNCTION scd2_internal.flow_problems() RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.kind, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relname, scd2_internal.flow_owner(w) AS relowner,
+        SELECT w.name, w.paused, w.kind, w.version_query, w.feed_id, w.target_schema, w.target_name, c.oid AS there, c.relname, scd2_internal.flow_owner(w) AS relowner,
                (SELECT string_agg(u, ', ') FROM unnest(w.columns) u, pg_class sc
                 WHERE sc.oid = w.source_relid AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u AND a.attnum > 0 AND NOT a.attisdropped)) AS lacking, s.*
         FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id) LEFT JOIN pg_class c ON c.oid = w.target_relid)
-    SELECT w.relowner, w.name, 'it has failed', w.last_error, format('It stopped after version %s.', CASE w.kind WHEN 'snapshot' THEN coalesce(w.snapshot_version, 'none') ELSE w.watermark_version::text END), format('SELECT scd2.resume_flow(%L);', w.name) FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
+    SELECT w.relowner, w.name, 'it has failed', w.last_error, format('It stopped after version %s.', CASE w.kind WHEN 'snapshot' THEN coalesce(w.snapshot_version, 'none') ELSE w.watermark_version::text END),
+           -- a snapshot that was refused because of what it would delete
+           CASE WHEN w.kind = 'snapshot' AND w.last_error LIKE '55000: snapshot of flow %' THEN format('SELECT * FROM scd2.apply_snapshot(%L, (%s), allow_deletes => true);', w.name, coalesce(w.version_query, 'now()'))
+                ELSE format('SELECT scd2.resume_flow(%L);', w.name) END
+    FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error, format('Failures in a row: %s; next try at %s.', w.failures, w.retry_at), format('SELECT scd2.resume_flow(%L);', w.name)
     FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL
