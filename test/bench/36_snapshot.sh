@@ -34,8 +34,8 @@ for _ in $(seq "$ROUNDS"); do
     view_ours+=("$(seconds apply from_view)")
 done
 for which in table view; do
-    ours=${which}_ours[@]
-    other=${which}_other[@]
+    ours="${which}_ours[@]"
+    other="${which}_other[@]"
     a=$(median "${!ours}")
     b=$(median "${!other}")
     result "snapshot of $n rows of a $which, 1 % changed; other: a full join that compares all columns" "$a s" "$b s" "$(divide "$a" "$b")" '<= 2.0'
