@@ -111,9 +111,9 @@ CREATE FUNCTION scd2_internal.own_alone(relation oid, owner oid) RETURNS void
 DECLARE
     grantee oid;
 BEGIN
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', relation::regclass, owner::regrole::text);
+    EXECUTE format('ALTER TABLE %s OWNER TO %I', relation::regclass, pg_get_userbyid(owner));
     FOR grantee IN SELECT DISTINCT x.grantee FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation AND x.grantee <> owner LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', relation::regclass, CASE grantee WHEN 0 THEN 'public' ELSE grantee::regrole::text END);
+        EXECUTE format('REVOKE ALL ON %s FROM %s', relation::regclass, CASE grantee WHEN 0 THEN 'public' ELSE quote_ident(pg_get_userbyid(grantee)) END);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_alone(oid, oid) IS

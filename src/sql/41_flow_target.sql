@@ -73,7 +73,7 @@ BEGIN
                    -- Half of a page stays free, so that most closes are HOT: measured 20 % faster than with full pages.
                    CASE scd_type WHEN 2 THEN 50 ELSE 80 END);
     target := format('%I.%I', schema, relation)::regclass;
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', target::regclass, pg_get_userbyid(scd2_internal.target_owner(caller, source)));
+    PERFORM scd2_internal.own_alone(target, scd2_internal.target_owner(caller, source));
     IF open_row_index THEN
         EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), target::regclass,
                        (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), end_column);
@@ -186,7 +186,6 @@ DECLARE
     clash    name;
     body     text;
     coll     text;
-    grantee  record;
 BEGIN
     SELECT n.nspname, scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
@@ -210,11 +209,8 @@ BEGIN
                    CASE WHEN scd_type = 1 AND ignores_null <> '{}' THEN format(', _sequences %s[]%s', sequence_type, coll) END,
                    (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), CASE scd_type WHEN 2 THEN ', _sequence' END);
     memory := format('%I.%I', schema, relation)::regclass;
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', memory, pg_get_userbyid(owner));
     EXECUTE format('COMMENT ON TABLE %s IS %L', memory, format('pg_scd2: events of %s that its rows do not show', target::regclass));
-    FOR grantee IN SELECT DISTINCT a.grantee AS id FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = memory AND a.grantee <> owner LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', memory, CASE grantee.id WHEN 0 THEN 'public' ELSE quote_ident(pg_get_userbyid(grantee.id)) END);
-    END LOOP;
+    PERFORM scd2_internal.own_alone(memory, owner);
     PERFORM scd2_internal.put_guard(memory);
     RETURN memory;
 END $$;
