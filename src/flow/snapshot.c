@@ -274,7 +274,7 @@ exceeds(int64 n, int64 of, const char *fraction)
 static char *
 allow_deletes_hint(TakenSnapshot *s)
 {
-	return psprintf("If that is right: SELECT * FROM scd2.apply_snapshot(%s, %s, allow_deletes => true);",
+	return psprintf("SELECT * FROM scd2.apply_snapshot(%s, %s, allow_deletes => true); -- if that is right",
 					quote_literal_cstr(s->flow->name), quote_literal_cstr(scd2_sequence_text(s->flow, s->request->version)));
 }
 
