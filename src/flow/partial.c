@@ -142,18 +142,19 @@ read_current(Scd2Timeline *t)
 	memset(c->never, true, n * sizeof(bool));
 	row = c->row = t->use.next_row(t->use.arg);
 	c->memory = t->use.next_memory(t->use.arg);
+	c->live = row != NULL;
+	for (int i = 0; row != NULL && i < n; i++)
+	{
+		c->image.values[i] = row->image->values[i];
+		c->image.isnull[i] = row->image->isnull[i];
+	}
+	/* (What is below the horizon is forgotten, and older than all that comes.) */
 	if (c->memory == NULL)
 		return;
 	c->known = true;
 	c->sequence = c->memory->sequence;
-	c->live = row != NULL;
 	for (int i = 0; i < n; i++)
 	{
-		if (row != NULL)
-		{
-			c->image.values[i] = row->image->values[i];
-			c->image.isnull[i] = row->image->isnull[i];
-		}
 		/* A deleted key is so in each column. */
 		c->since[i] = row != NULL ? c->memory->since[i] : c->sequence;
 		c->never[i] = row != NULL && c->memory->never[i];
@@ -255,6 +256,16 @@ take_delete(Scd2Timeline *t, Datum sequence, bool marked)
 	c->sequence = sequence;
 }
 
+/* Is an event older than a complete snapshot (or a horizon), which says all of the key? */
+static bool
+is_overtaken(Scd2Timeline *t, Datum sequence)
+{
+	for (int i = t->nmarks - 1; i >= 0 && compare(t, t->marks[i].sequence, sequence) > 0; i--)
+		if (t->marks[i].snapshot && (t->use.in_scope == NULL || t->use.in_scope(t->use.arg, &t->marks[i])))
+			return true;
+	return false;
+}
+
 /*
  * Next event of the key of a type 1 target.
  */
@@ -264,14 +275,16 @@ scd2_partial_event(Scd2Timeline *t, const Scd2Event *event)
 	Scd2Current *c = &t->current;
 
 	read_current(t);
-	if (!t->has_new)
-		t->new.sequence = event->sequence;	/* the lowest */
-	t->has_new = true;
 	if (!event->implied)
 	{
 		t->counts.events++;
 		t->counts.out_of_order += c->memory != NULL && compare(t, event->sequence, c->memory->sequence) < 0;
 	}
+	if (is_overtaken(t, event->sequence))
+		return;
+	if (!t->has_new)
+		t->new.sequence = event->sequence;	/* the lowest */
+	t->has_new = true;
 	if (event->kind == SCD2_UPSERT)
 	{
 		if (!event->implied)

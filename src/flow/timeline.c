@@ -128,7 +128,7 @@ only_closed(Scd2Timeline *t, Datum sequence)
 		return false;
 	for (int i = first_mark(t, sequence); i < t->nmarks && compare(t, t->marks[i].sequence, sequence) == 0; i++)
 	{
-		if (t->marks[i].snapshot || t->marks[i].kind != SCD2_CLOSE)
+		if (!t->marks[i].yields && (t->marks[i].snapshot || t->marks[i].kind != SCD2_CLOSE))
 			return false;
 		closed = true;
 	}
@@ -195,7 +195,7 @@ remember_first(Scd2Timeline *t, bool goes_on)
 	first->pending = false;
 	now = memory_of_sent(t, first->sequence, first->sent);
 	if (t->remembers && !first->unread)
-		remember(t, first->memory, goes_on || !scd2_sends_all(t->shape, first->sent) ? &now : NULL);
+		remember(t, first->memory, goes_on || !(first->forgotten || scd2_sends_all(t->shape, first->sent)) ? &now : NULL);
 	if (first->sent != t->run_image)
 		scd2_image_drop(first->sent);
 }
@@ -227,13 +227,19 @@ settle_hidden(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const S
 	Scd2Memory	now = {.sequence = event->sequence, .place = event->place, .kind = SCD2_REMEMBER_HIDDEN, .before = t->run_image};
 	bool		remembered = !implied || !scd2_image_equal(t->shape, t->run_image, image->values, image->isnull);
 
+	if (!remembered)			/* a mark says so, and nothing else does */
+	{
+		if (t->remembers)
+			remember(t, was, NULL);
+		return;
+	}
 	if (t->shape->ignores_null != NULL)
 	{
 		remember_first(t, true);
 		now = memory_of_sent(t, event->sequence, event->image);
 	}
 	if (t->remembers)
-		remember(t, was, remembered ? &now : NULL);
+		remember(t, was, &now);
 	scd2_image_drop(t->run_image);
 	if (image != event->image)
 		scd2_image_drop(event->image);
@@ -255,6 +261,7 @@ begin_run(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const Scd2O
 	{
 		t->first.memory = old->memory;
 		t->first.unread = old->unread;
+		t->first.forgotten = old->forgotten;
 	}
 }
 
@@ -372,7 +379,9 @@ read_sent(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory 
 	t->old.event.image = memory != NULL ? memory->sent : row->image;
 	t->old.cover = row;
 	t->old.memory = memory;
+	/* Else it would be remembered. */
 	t->old.unread = memory == NULL && goes_on;
+	t->old.forgotten = memory == NULL && !scd2_sends_all(t->shape, row->image);
 	t->old.state = row->image;
 	if (!goes_on || memory == NULL)
 		return;
@@ -522,7 +531,7 @@ implied_event(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *event)
 		return true;
 	if (t->use.in_scope != NULL && !t->use.in_scope(t->use.arg, mark))
 		return false;
-	event->kind = t->old_image != NULL ? SCD2_UPSERT : SCD2_DELETE;
+	event->kind = t->old_image != NULL ? SCD2_UPSERT : mark->yields ? SCD2_CLOSE : SCD2_DELETE;
 	event->image = t->old_image;
 	return true;
 }
@@ -603,6 +612,7 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 	bool		any = false;
 	bool		is_implied = false;
 	const Scd2Mark *mark;
+	const Scd2Image *before = t->old_image;
 
 	if (peek_old(t) && compare(t, t->old.event.sequence, sequence) == 0)
 	{
@@ -624,6 +634,12 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 	while ((mark = peek_mark(t, sequence)) != NULL && compare(t, mark->sequence, sequence) == 0)
 	{
 		t->next_mark++;
+		if (mark->yields && any)
+		{
+			if (winner.kind == SCD2_UPSERT && t->shape->ignores_null != NULL)
+				winner.image = scd2_image_resolve(t->shape, winner.image, before);
+			continue;
+		}
 		if (!implied_event(t, mark, &implied))
 			continue;
 		is_implied |= !any || says_all(t, &implied, &winner);
@@ -776,7 +792,8 @@ pass_marks(Scd2Timeline *t)
 	for (int i = t->nmarks - 1; i >= 0 && compare(t, t->marks[i].sequence, t->new.sequence) >= 0; i--)
 	{
 		if (!implied_event(t, &t->marks[i], &known) ||
-			(compare(t, known.sequence, t->new.sequence) == 0 && compare_at_sequence(t, &known, &t->new) < 0))
+			(compare(t, known.sequence, t->new.sequence) == 0 &&
+			 (t->marks[i].yields || compare_at_sequence(t, &known, &t->new) < 0)))
 			continue;
 		t->new = known;
 		marked = true;

@@ -68,13 +68,15 @@ typedef struct Scd2Memory
 } Scd2Memory;
 
 /*
- * An event of every key: a truncate, or a complete snapshot. A truncate that is a close changes what the end of a row at its sequence means: who adds one remembers the deletes
- * that end rows there (and only there: such a mark comes from a feed whose sequence is its commit time).
+ * An event of every key: a truncate, or a complete snapshot. A truncate that is a close, and a mark that yields, change what the end of a row at its sequence means: who adds one remembers the deletes
+ * that end rows there (and only there: the former comes from a feed whose sequence is its commit time).
  */
 typedef struct Scd2Mark
 {
 	Datum		sequence;
 	bool		snapshot;		/* the key was as it is just before the sequence; else it was deleted */
+	/* A horizon: a snapshot just before all else that is at its sequence. (Once it has become an event of the key, because something older came, it ties with what comes at its sequence like any upsert.) */
+	bool		yields;
 	Scd2EventKind kind;			/* of a truncate: SCD2_DELETE or SCD2_CLOSE */
 	int			scope;			/* of a snapshot: which of the flow's scopes (scope.c), -1: it speaks of every key */
 } Scd2Mark;
@@ -136,6 +138,7 @@ typedef struct Scd2OldEvent
 	const Scd2Memory *memory;	/* that it was read from */
 	Scd2Image  *state;			/* upsert: the key as it was after it; the event's image, but for what that does not say */
 	bool		unread;			/* what is remembered of it was not given */
+	bool		forgotten;		/* what it sent is below the horizon: it is taken as whole */
 } Scd2OldEvent;
 
 /* The first event of the run being formed, where NULL says nothing: it is remembered unless it turns out to be the only one and sends all. */
@@ -143,6 +146,7 @@ typedef struct Scd2First
 {
 	bool		pending;
 	bool		unread;
+	bool		forgotten;
 	Datum		sequence;
 	Scd2Image  *sent;
 	const Scd2Memory *memory;

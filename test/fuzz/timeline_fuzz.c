@@ -6,6 +6,9 @@
  * are compared with what the definition (SEMANTICS.md) says of all events so far, by brute force. Then it is checked that memory holds no more than it must,
  * that a batch that is given again changes nothing, and that rows which stay as they are were not written.
  *
+ * Some sets have a horizon: events below it are not given, and what is remembered below it is dropped, as the worker does; that must not show. Then older events may come from a flow that joins, behind an implied
+ * snapshot at the horizon: from there on, nothing may differ.
+ *
  * scd2_timeline_fuzz(seed, sets): the number of sets that were right; the first that is wrong is an error that shows it.
  */
 #include "postgres.h"
@@ -32,6 +35,7 @@ typedef struct Given
 	int			seq;
 	Scd2EventKind kind;
 	bool		is_truncate;	/* of every key: also a mark */
+	bool		is_horizon;		/* only a mark */
 	bool		is_snapshot;	/* the key's part of a complete snapshot: a mark after its batch */
 	Scd2Place	place;
 	bool		whole;			/* NULL is a value in each column, though the set ignores it */
@@ -53,6 +57,9 @@ typedef struct Set
 	int			nmemory;
 	Scd2Mark	marks[3 * MAX_EVENTS];	/* replays add theirs again */
 	int			nmarks;
+	int			lateness;		/* 0: whatever is late is taken */
+	int			horizon;
+	int			joined;			/* what is valid from here on must not change; 0: nothing has joined */
 	int			changes;		/* in this batch */
 	int			row_at;			/* reading */
 	int			memory_at;
@@ -310,13 +317,14 @@ add_mark(Set *set, const Given *given)
 	}
 	set->marks[at].sequence = Int64GetDatum(given->seq);
 	set->marks[at].snapshot = given->is_snapshot;
+	set->marks[at].yields = given->is_horizon;
 	set->marks[at].kind = given->kind;
 	set->nmarks++;
 	set->timeline.marks = set->marks;
 	set->timeline.nmarks = set->nmarks;
 }
 
-/* What adding a truncate that is a close takes: see timeline.h. */
+/* What adding a truncate that is a close, or a horizon, takes: see timeline.h. */
 static void
 remember_deletes_at(Set *set, int seq)
 {
@@ -475,12 +483,12 @@ expected_rows(Set *set, StringInfo out)
 		}
 		while (last + 1 < n && events[last + 1].kind == SCD2_UPSERT && same_tracked(&events[last + 1], &events[i]))
 			last++;
-		if (!set->one || last == n - 1)
+		if (set->one ? last == n - 1 : last == n - 1 || events[last + 1].seq > set->joined)
 			appendStringInfo(out, "(%d,%d,%d)", events[last].v[0], events[last].v[1], events[last].v[2]);
-		if (!set->one && last + 1 < n)
-			appendStringInfo(out, "[%d,%d) ", events[i].seq, events[last + 1].seq);
-		else if (!set->one)
-			appendStringInfo(out, "[%d,-) ", events[i].seq);
+		if (!set->one && last + 1 < n && events[last + 1].seq > set->joined)
+			appendStringInfo(out, "[%d,%d) ", Max(events[i].seq, set->joined), events[last + 1].seq);
+		else if (!set->one && last == n - 1)
+			appendStringInfo(out, "[%d,-) ", Max(events[i].seq, set->joined));
 		i = last + 1;
 	}
 }
@@ -492,10 +500,12 @@ actual_rows(Set *set, StringInfo out)
 	{
 		Scd2Row    *row = set->rows[i];
 
+		if (!set->one && !row->open && DatumGetInt64(row->end) <= set->joined)
+			continue;
 		appendStringInfo(out, "(%d,%d,%d)", value_of(row->image, 0), value_of(row->image, 1), value_of(row->image, 2));
 		if (!set->one)
 		{
-			appendStringInfo(out, "[" INT64_FORMAT ",", DatumGetInt64(row->start));
+			appendStringInfo(out, "[" INT64_FORMAT ",", Max(DatumGetInt64(row->start), set->joined));
 			if (row->open)
 				appendStringInfoString(out, "-)");
 			else
@@ -560,7 +570,7 @@ check(Set *set, const char *when)
 	actual_rows(set, &actual);
 	if (strcmp(expected.data, actual.data) != 0)
 		elog(ERROR, "%s: expected %s got %s after %s", when, expected.data, actual.data, set->log.data);
-	if (!memory_is_small(set))
+	if (set->joined == 0 && !memory_is_small(set))
 		elog(ERROR, "%s: %d remembered after %s", when, set->nmemory, set->log.data);
 }
 
@@ -662,6 +672,85 @@ give_snapshot(Set *set, int seq)
 	check(set, "snapshot");
 }
 
+/* The lowest horizon: that of a flow that has joined may be as low as where it did. */
+static int
+lowest_horizon(Set *set)
+{
+	return set->joined > 0 ? set->joined : set->horizon;
+}
+
+/* Is what is remembered needed above the horizon? What was sent, in a row that goes on over it, unless the row shows all. */
+static bool
+is_needed(Set *set, const Scd2Memory *memory)
+{
+	int64		sequence = DatumGetInt64(memory->sequence);
+
+	if (sequence >= lowest_horizon(set))
+		return true;
+	for (int i = 0; i < set->nrows && !set->one; i++)
+		if (!(tracked[1] && tracked[2] && tracked[3]) && memory->sent != NULL && DatumGetInt64(set->rows[i]->start) <= sequence &&
+			(set->rows[i]->open || DatumGetInt64(set->rows[i]->end) > lowest_horizon(set)))
+			return true;
+	return false;
+}
+
+/* What is below the horizon is forgotten. */
+static void
+drop_memory(Set *set)
+{
+	int			n = 0;
+
+	for (int i = 0; i < set->nmemory; i++)
+		if (is_needed(set, set->memory[i]))
+			set->memory[n++] = set->memory[i];
+	set->nmemory = n;
+	n = 0;
+	for (int i = 0; i < set->nmarks; i++)
+		if (DatumGetInt64(set->marks[i].sequence) >= lowest_horizon(set))
+			set->marks[n++] = set->marks[i];
+	set->nmarks = set->timeline.nmarks = n;
+}
+
+/* Of a batch, what is not too late; in the order in which it came. */
+static int
+accept(Set *set, Given *batch, int n)
+{
+	int			accepted = 0;
+
+	for (int i = 0; i < n; i++)
+		if ((set->joined == 0 || batch[i].seq != set->joined) && batch[i].seq >= set->horizon)	/* see timeline.h on marks that yield */
+		{
+			if (set->lateness > 0)
+				set->horizon = Max(set->horizon, batch[i].seq - set->lateness);
+			batch[accepted++] = batch[i];
+		}
+	return accepted;
+}
+
+/* Older events, of a flow that joins: behind a snapshot at the horizon that says how the key was. */
+static void
+give_older(Set *set)
+{
+	Given		batch[3];
+	int			n = random_int(set, 1, 3);
+
+	if (set->joined == 0)
+	{
+		remember_deletes_at(set, set->horizon);
+		add_mark(set, &(Given) {.seq = set->horizon, .is_snapshot = true, .is_horizon = true});
+		set->joined = set->horizon;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		batch[i] = random_event(set, set->joined - 1);
+		batch[i].is_truncate = false;
+	}
+	appendStringInfo(&set->log, "older than %d: ", set->joined);
+	log_events(set, batch, n);
+	give(set, batch, n);
+	check(set, "older");
+}
+
 static void
 one_set(uint64 seed)
 {
@@ -677,6 +766,7 @@ one_set(uint64 seed)
 	shape.ignores_null = set->ignores ? ignores_null : NULL;
 	tracked[1] = true;
 	tracked[2] = random_int(set, 0, 1);
+	tracked[3] = random_int(set, 0, 3) == 0;
 	for (int i = 1; i < COLUMNS; i++)
 		ignores_null[i] = random_int(set, 0, 2) > 0;
 	initStringInfo(&set->log);
@@ -700,14 +790,23 @@ one_set(uint64 seed)
 
 	total = random_int(set, 1, random_int(set, 0, 3) == 0 ? MAX_EVENTS - 2 : 12);
 	span = random_int(set, 2, 30);
+	if (random_int(set, 0, 3) == 0)
+	{
+		set->lateness = random_int(set, 1, span);
+		appendStringInfo(&set->log, "lateness %d: ", set->lateness);
+	}
 	while (set->n < total)
 	{
 		Given		batch[MAX_EVENTS];
 		int			n = random_int(set, 1, 6);
 
+		if (set->horizon > 1 && (set->joined > 0 || !set->ignores || !has_event_at(set, set->horizon)) && random_int(set, 0, 9) == 0)
+			give_older(set);
 		if (snapshot_at < span && !knows_no_close(set) && random_int(set, 0, 7) == 0)
 		{
-			snapshot_at = random_int(set, snapshot_at + 1, span);
+			snapshot_at = random_int(set, Max(snapshot_at + 1, Min(set->horizon + 1, span)), span);
+			if (snapshot_at < set->horizon)
+				break;
 			give_snapshot(set, snapshot_at);
 			continue;
 		}
@@ -715,15 +814,27 @@ one_set(uint64 seed)
 		for (int i = 0; i < n; i++)
 			batch[i] = set->n > 0 && random_int(set, 0, 9) == 0 && !set->events[random_int(set, 0, set->n - 1)].is_snapshot ?
 				set->events[0].is_snapshot ? random_event(set, span) : set->events[0] : random_event(set, span);
+		n = accept(set, batch, n);
+		total -= n == 0;
+		if (n == 0)
+			continue;
 		log_events(set, batch, n);
 		memcpy(set->events + set->n, batch, n * sizeof(Given));
 		set->n += n;
 		give(set, batch, n);
 		check(set, "batch");
+		n = accept(set, batch, n);
+		if (n == 0)
+			continue;
 		give(set, batch, n);
 		if (set->changes != 0 && !set->places)
 			elog(ERROR, "replay changed %d after %s", set->changes, set->log.data);
 		check(set, "replay");
+		if (set->lateness > 0 && random_int(set, 0, 2) > 0)
+		{
+			appendStringInfo(&set->log, "horizon %d ", set->horizon);
+			drop_memory(set);
+		}
 	}
 }
 
