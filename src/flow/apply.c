@@ -21,6 +21,7 @@
 #include "compat.h"
 #include "flow/append.h"
 #include "flow/apply.h"
+#include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/statements.h"
 
@@ -115,14 +116,18 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	flow->at_version = -1;
 	if (flow->apply_as_truncates != NULL || flow->shared)
 		scd2_load_marks(flow);
+	if (flow->max_lateness != NULL)
+		scd2_lateness_load(flow);
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	read_versions(work, state->watermark_version, upto);
 	PopActiveSnapshot();
 	scd2_read_cuts(work);
 	scd2_work_write(work);
+	scd2_lateness_finish(work);
 	scd2_work_end(work);
 	scd2_record_arrivals(work);
+	scd2_lateness_forget_marks(flow);
 	scd2_state_advance(state, work, started, upto,
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
 	return work->inserted + work->updated + work->deleted;

@@ -8,7 +8,7 @@
  * A truncate is an event of every key, remembered as a mark of the target. Keys that have other events in the batch meet it among those; then the rows of all other keys that it cuts are
  * looked for in the target, in a second pass (scd2_read_cuts()).
  *
- * An event that is invalid fails the batch, or goes to scd2.rejected_events: then the statement that reads has made JSON of it.
+ * An event that is invalid fails the batch, or goes to scd2.rejected_events, as does one that is too late: then the statement that reads has made JSON of it.
  */
 #include "postgres.h"
 
@@ -31,6 +31,7 @@
 #include "utils/typcache.h"
 
 #include "flow/marks.h"
+#include "flow/lateness.h"
 #include "flow/recall.h"
 #include "flow/scope.h"
 #include "flow/sqltext.h"
@@ -391,8 +392,15 @@ reject(ArrivalReceiver *r, TupleTableSlot *slot, const char *reason)
 	if (work->rejects == NULL)
 		work->rejects = tuplestore_begin_heap(false, false, work_mem);
 	tuplestore_putvalues(work->rejects, rejects_desc(), values, nulls);
-	work->rejected++;
 	MemoryContextSwitchTo(before);
+}
+
+static void
+take_too_late(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	r->work->events++;
+	r->work->too_late++;
+	reject(r, slot, psprintf("too late: the horizon was at %s", scd2_sequence_text(r->flow, slot->tts_values[SCD2_ARRIVAL_HORIZON])));
 }
 
 /* Counted, and the first one by version kept, for the error that comes when all are read. */
@@ -408,6 +416,7 @@ take_invalid(ArrivalReceiver *r, TupleTableSlot *slot, char *reason)
 	r->work->events++;
 	if (r->flow->quarantine)
 	{
+		r->work->rejected++;
 		reject(r, slot, reason);
 		return;
 	}
@@ -515,6 +524,12 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 			take_invalid(r, slot, invalid);
 		return true;
 	}
+	if (r->flow->max_lateness != NULL && !r->cutting && !scd2_lateness_see(work, slot))
+	{
+		if (!is_end)
+			take_too_late(r, slot);
+		return true;
+	}
 	if (is_truncate)
 	{
 		add_truncate(r, sequence);
@@ -617,11 +632,16 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 	int			nest = NewGUCNestLevel();
 	SPIPlanPtr	plan;
 	int			result;
+	Datum		all_args[SCD2_MOST_ARGUMENTS];
 
+	for (int i = 0; i < nargs; i++)
+		all_args[i] = args[i];
+	if (flow->max_lateness != NULL && which != SCD2_READ_SOURCE && which != SCD2_READ_CUTS)
+		nargs = scd2_lateness_args(flow, all_args, nargs);
 	r.timeline.use.arg = &r;
 	scd2_use_settings(flow, which);
 	plan = scd2_flow_plan(flow, which);
-	options.params = scd2_params(plan, nargs, args);
+	options.params = scd2_params(plan, nargs, all_args);
 	options.dest = &r.pub;
 	result = SPI_execute_plan_extended(plan, &options);
 	if (result < 0)
@@ -685,7 +705,7 @@ record_rejects(Scd2Work *work)
 	enr->md.name = "scd2_rejects";
 	enr->md.tupdesc = rejects_desc();
 	enr->md.enrtype = ENR_NAMED_TUPLESTORE;
-	enr->md.enrtuples = work->rejected;
+	enr->md.enrtuples = work->rejected + work->too_late;
 	enr->reldata = work->rejects;
 	if (SPI_register_relation(enr) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register \"%s\"", enr->md.name);

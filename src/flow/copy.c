@@ -33,6 +33,7 @@
 #include "flow/apply.h"
 #include "flow/direct.h"
 #include "flow/sqltext.h"
+#include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/statements.h"
 #include "worker/sync.h"
@@ -369,11 +370,13 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	Datum		args[4];
 
 	forget_rejected(flow);
+	scd2_lateness_begin(flow, !alone && state->fresh);	/* (A full refresh makes one set of all.) */
 	if (alone)
 		scd2_forget_marks(flow);
 	else
 		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
+	scd2_lateness_joined(work);
 	if (alone)
 		scd2_empty_target(flow);
 	scd2_lock_source(flow);
@@ -389,6 +392,7 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 		scd2_read_cuts(work);
 	}
 	scd2_work_write(work);
+	scd2_lateness_finish(work);
 	scd2_work_end(work);
 	scd2_record_arrivals(work);
 	scd2_state_advance(state, work, started, Max(DatumGetInt64(args[1]), state->begin_version),
@@ -412,6 +416,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 
 	forget_rejected(flow);
 	scd2_forget_marks(flow);
+	scd2_lateness_begin(flow, false);
 	work = scd2_work_begin(flow);
 	if (from_past)
 	{
@@ -427,6 +432,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	args[1] = TimestampTzGetDatum(state->begin_timestamp);
 	scd2_read_arrivals(work, SCD2_READ_SOURCE, 2, args);
 	scd2_work_write(work);
+	scd2_lateness_finish(work);
 	scd2_work_end(work);
 	scd2_record_arrivals(work);
 	scd2_state_advance(state, work, started, state->begin_version, state->begin_timestamp);

@@ -68,7 +68,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
 	"           OR EXISTS (SELECT FROM scd2_internal.mark AS k WHERE k.target_relid = f.target_relid) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
@@ -206,6 +206,7 @@ read_definition(Scd2Flow *flow)
 	flow->apply_as_deletes = field("apply_as_deletes");
 	flow->apply_as_truncates = field("apply_as_truncates");
 	flow->source_filter = field("source_filter");
+	flow->max_lateness = field("max_lateness");
 	flow->quarantine = strcmp(field("on_invalid_event"), "quarantine") == 0;
 	flow->kept_out = field("kept_out");
 	flow->memory = field_int("memory", InvalidOid);
@@ -507,7 +508,7 @@ scd2_flow_plan(Scd2Flow *flow, Scd2Statement which)
 {
 	if (flow->plans[which] == NULL)
 	{
-		Oid			argtypes[4];
+		Oid			argtypes[SCD2_MOST_ARGUMENTS];
 		int			nargs;
 		char	   *sql = scd2_statement_sql(flow, which, argtypes, &nargs);
 		SPIPlanPtr	plan = SPI_prepare(sql, nargs, argtypes);

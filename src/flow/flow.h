@@ -20,6 +20,9 @@ typedef enum Scd2Statement
 	SCD2_READ_SEEN,				/* the same, of transactions that snapshot $3 sees (event tables: does not see); $4: the beginning */
 	SCD2_READ_SOURCE,			/* the rows that are there; changes: that were at version $1, of time $2 */
 	SCD2_READ_CUTS,				/* rows that the truncates $1 cut */
+	SCD2_HORIZON,				/* when $1 has been seen and it was at $2 */
+	SCD2_FORGET,				/* what is remembered below $1 */
+	SCD2_REMEMBER_ENDS,			/* deletes that end rows at $1 */
 	SCD2_INSERT,
 	SCD2_CLOSE_ROWS,
 	SCD2_REWRITE,
@@ -47,6 +50,21 @@ typedef struct Scd2Hint
 	ItemPointerData tid;
 	int64		version;
 } Scd2Hint;
+
+/* How late its events may be (lateness.c). What is by reference lives as long as the batch. */
+typedef struct Scd2Lateness
+{
+	bool		has_highest;
+	bool		has_horizon;
+	bool		has_lowest;
+	Datum		highest;		/* sequence seen */
+	Datum		horizon;
+	Datum		lowest;			/* horizon of the flows into the target, before this batch */
+	bool		joins;			/* comes behind a mark there */
+	bool		moved;			/* the highest did, in this batch */
+	bool		forgets;		/* this batch did */
+	TimestampTz forgotten;		/* when it did last, in this process */
+} Scd2Lateness;
 
 /* What a flow makes of the rows of its feed. */
 typedef enum Scd2Input
@@ -76,6 +94,7 @@ typedef struct Scd2Flow
 	char	   *apply_as_truncates;
 	char	   *source_filter;
 	bool		quarantine;		/* of invalid events */
+	char	   *max_lateness;	/* NULL: events are never too late */
 	bool		shared;			/* other flows write into the target too */
 	bool	   *absent;			/* columns that only others bring */
 	bool		ignores_untracked;	/* NULL says nothing in a column that is not tracked */
@@ -124,6 +143,8 @@ typedef struct Scd2Flow
 	FmgrInfo	sequence_compare;
 	FmgrInfo	sequence_less;
 	FmgrInfo	sequence_not_less;
+
+	Scd2Lateness lateness;
 
 	/* What rows do not show of events (recall.c). */
 	Oid			memory;			/* invalid: nothing is remembered */

@@ -113,7 +113,8 @@ read_mark(Scd2Flow *flow, HeapTuple row, TupleDesc desc)
 	char	   *scope = SPI_getvalue(row, desc, 4);
 
 	mark.sequence = scd2_sequence_value(flow, SPI_getvalue(row, desc, 2));
-	mark.snapshot = strcmp(kind, "snapshot") == 0;
+	mark.yields = strcmp(kind, "horizon") == 0;
+	mark.snapshot = mark.yields || strcmp(kind, "snapshot") == 0;
 	if (strcmp(kind, "close") == 0)
 		mark.kind = SCD2_CLOSE;
 	if (scope != NULL)
@@ -184,4 +185,19 @@ scd2_record_mark(Scd2Flow *flow, Datum sequence, bool snapshot)
 							  " FROM scd2_internal.flow WHERE flow_id = $1",
 							  3, types, args, NULL, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not record a mark");
+}
+
+/*
+ * A horizon: all keys are there as they are, just before all that is at it. Within SPI, as ourselves, with the target's lock.
+ */
+void
+scd2_record_horizon(Scd2Flow *flow, Datum sequence)
+{
+	Oid			types[] = {INT4OID, TEXTOID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id), CStringGetTextDatum(scd2_sequence_text(flow, sequence))};
+
+	if (SPI_execute_with_args("INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)"
+							  " SELECT target_schema, target_name, target_relid, $2, 'horizon', flow_id FROM scd2_internal.flow WHERE flow_id = $1",
+							  2, types, args, NULL, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not record a horizon");
 }

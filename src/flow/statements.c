@@ -18,6 +18,7 @@
 #include "utils/typcache.h"
 
 #include "flow/append.h"
+#include "flow/lateness.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
@@ -269,25 +270,78 @@ append_has_bad_parts(StringInfo sql, Scd2Flow *flow, const char *sequence)
 		scd2_sql(sql, " OR %s = 'NaN'", sequence);
 }
 
-/* The row as JSON, if it may be no event: arrivals.c decides. */
+/* Whether it may be no event: arrivals.c decides. */
 static void
-append_rejected(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+append_invalid(StringInfo sql, Scd2Flow *flow, const char *sequence)
 {
-	StringInfoData sequence;
-
-	initStringInfo(&sequence);
-	append_sequence(&sequence, flow, which);
-	scd2_sql(sql, ", CASE WHEN ");
+	scd2_sql(sql, "(");
 	for (int k = 0; k < flow->nkeys; k++)
-		scd2_sql(sql, "%I.%I IS NULL OR ", flow->source_alias, flow->columns[flow->keys[k]]);
-	append_sequence(sql, flow, which);
-	scd2_sql(sql, " IS NULL");
-	append_has_bad_parts(sql, flow, sequence.data);
-	if (flow->end_sequence_by != NULL)
+		scd2_sql(sql, "%s%I.%I IS NULL", k > 0 ? " OR " : "", flow->source_alias, flow->columns[flow->keys[k]]);
+	scd2_sql(sql, ")");
+	if (flow->apply_as_truncates != NULL)
 	{
-		append_has_bad_parts(sql, flow, "_scd2_other");
-		scd2_append_comparison(sql, " OR NOT _scd2_is_end AND _scd2_other", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "_scd2_sequence");
+		scd2_sql(sql, " AND ");
+		append_expression(sql, flow->apply_as_truncates, "boolean");
+		scd2_sql(sql, " IS NOT TRUE");
 	}
+	scd2_sql(sql, " OR %s IS NULL", sequence);
+	append_has_bad_parts(sql, flow, sequence);
+	if (flow->end_sequence_by == NULL)
+		return;
+	append_has_bad_parts(sql, flow, "_scd2_other");
+	scd2_append_comparison(sql, " OR NOT _scd2_is_end AND _scd2_other", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "_scd2_sequence");
+}
+
+/*
+ * Do the statements that read bring events as JSON, if those may not be taken?
+ */
+bool
+scd2_keeps_events(Scd2Flow *flow)
+{
+	return flow->quarantine || flow->max_lateness != NULL;
+}
+
+/* The horizon that a row of the feed met; NULL: none. The last two arguments say what it was before. */
+static char *
+horizon_met(Scd2Flow *flow, Scd2Statement which, const char *moves)
+{
+	StringInfoData sql;
+	int			highest = which == SCD2_READ_RANGE ? 3 : which == SCD2_READ_TAIL ? 4 : 5;
+	char	   *type = format_type_be_qualified(flow->sequence_type);
+
+	initStringInfo(&sql);
+	if (flow->max_lateness == NULL || which == SCD2_READ_SOURCE)
+		return psprintf("NULL::%s", type);
+	scd2_sql(&sql, "GREATEST(");
+	scd2_append_horizon(&sql, flow, psprintf("GREATEST(max(%s) OVER (ORDER BY _commit_version, _change_ordinal), NULLIF($%d, '')::%s)", moves, highest, type));
+	scd2_sql(&sql, ", NULLIF($%d, '')::%s)", highest + 1, type);
+	return sql.data;
+}
+
+/* What the event does to the horizon, and the horizon that it met, which is returned. */
+static char *
+append_lateness(StringInfo sql, Scd2Flow *flow, Scd2Statement which, const char *sequence, const char *invalid)
+{
+	StringInfoData moves;
+	char	   *met;
+
+	initStringInfo(&moves);
+	if (flow->max_lateness == NULL)
+		scd2_sql(&moves, "NULL::%s", format_type_be_qualified(flow->sequence_type));
+	else
+		scd2_append_moves(&moves, flow, sequence, invalid, which != SCD2_READ_SOURCE);
+	met = horizon_met(flow, which, moves.data);
+	scd2_sql(sql, ", %s, %s", moves.data, met);
+	return met;
+}
+
+/* The row as JSON, if it may not be taken. */
+static void
+append_rejected(StringInfo sql, Scd2Flow *flow, const char *sequence, const char *invalid, const char *horizon)
+{
+	scd2_sql(sql, ", CASE WHEN %s", invalid);
+	if (flow->max_lateness != NULL)
+		scd2_append_comparison(sql, psprintf(" OR %s", sequence), scd2_sequence_operator(flow, BTLessStrategyNumber), horizon);
 	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
 }
@@ -317,15 +371,22 @@ static void
 append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	bool		from_feed = which != SCD2_READ_SOURCE;
+	StringInfoData sequence;
+	StringInfoData invalid;
+	char	   *horizon;
 
+	initStringInfo(&sequence);
+	initStringInfo(&invalid);
+	append_sequence(&sequence, flow, which);
+	append_invalid(&invalid, flow, sequence.data);
 	scd2_sql(sql, from_feed ? "SELECT _commit_version, _commit_timestamp, _change_ordinal, " : "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, ");
-	append_sequence(sql, flow, which);
-	scd2_sql(sql, ", ");
+	scd2_sql(sql, "%s, ", sequence.data);
 	append_expression(sql, flow->apply_as_deletes, "boolean");
 	scd2_sql(sql, ", COALESCE(");
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false), false, NULL::%s" : ", false), _scd2_is_end, _scd2_other::%s",
 			 format_type_be_qualified(flow->sequence_type));
+	horizon = append_lateness(sql, flow, which, sequence.data, invalid.data);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		if (flow->absent[i])
@@ -333,8 +394,8 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		else
 			scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
 	}
-	if (flow->quarantine)
-		append_rejected(sql, flow, which);
+	if (scd2_keeps_events(flow))
+		append_rejected(sql, flow, sequence.data, invalid.data, horizon);
 	if (!from_feed)
 		append_source(sql, flow);
 	else if (flow->input == SCD2_CHANGES)
@@ -361,8 +422,9 @@ static void
 append_read_cuts(StringInfo sql, Scd2Flow *flow)
 {
 	TupleDesc	desc = flow->store_desc[SCD2_INSERTS];
+	char	   *sequence = format_type_be_qualified(flow->sequence_type);
 
-	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false, false, NULL::%s", format_type_be_qualified(flow->sequence_type));
+	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false, false, NULL::%s, NULL::%s, NULL::%s", sequence, sequence, sequence);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		char	   *type = format_type_be_qualified(TupleDescAttr(desc, i)->atttypid);
@@ -388,26 +450,34 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 		scd2_append_comparison(sql, psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column])), scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 	else
 	{
-		scd2_sql(sql, "true JOIN ONLY %s AS r ON ", flow->memory_sql);
-		if (flow->shape.ignores_null != NULL)	/* or what a column was sent */
-		{
-			scd2_append_comparison(sql, "(EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut) OR ");
-			scd2_append_comparison(sql, "r._sequence", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
-		}
-		else
-			scd2_append_comparison(sql, "r._sequence", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		/* (What is not remembered is below the horizon.) */
+		scd2_sql(sql, "true LEFT JOIN ONLY %s AS r ON ", flow->memory_sql);
 		for (int k = 0; k < flow->nkeys; k++)
 		{
 			const char *column = quote_identifier(flow->columns[flow->keys[k]]);
 
-			scd2_sql(sql, " AND ");
+			scd2_sql(sql, k > 0 ? " AND " : "");
 			scd2_append_comparison(sql, psprintf("t.%s", column), flow->key_operator[k], psprintf("r.%s", column));
 		}
+		scd2_append_comparison(sql, " WHERE (r._sequence IS NULL OR r._sequence", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		if (flow->shape.ignores_null != NULL)	/* or what a column was sent */
+			scd2_append_comparison(sql, " OR EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
+		scd2_sql(sql, ")");
 	}
 	scd2_sql(sql, " ORDER BY ");
 	for (int k = 0; k < flow->nkeys; k++)
 		scd2_sql(sql, "%d, ", SCD2_ARRIVAL_COLUMNS + 1 + flow->keys[k]);
 	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
+}
+
+static void
+append_read_horizon(StringInfo sql, Scd2Flow *flow)
+{
+	char	   *type = format_type_be_qualified(flow->sequence_type);
+
+	scd2_sql(sql, "SELECT GREATEST(");
+	scd2_append_horizon(sql, flow, psprintf("NULLIF($1, '')::%s", type));
+	scd2_sql(sql, ", NULLIF($2, '')::%s)", type);
 }
 
 /* ---- writing ---- */
@@ -471,7 +541,7 @@ append_end_others(StringInfo sql, Scd2Flow *flow)
 }
 
 /*
- * The text of a statement and the types of its parameters (at most 4).
+ * The text of a statement and the types of its parameters (at most SCD2_MOST_ARGUMENTS).
  */
 char *
 scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs)
@@ -495,6 +565,11 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 			argtypes[2] = which == SCD2_READ_TAIL ? TIDOID : PG_SNAPSHOTOID;
 			argtypes[3] = TIMESTAMPTZOID;
 			*nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
+			if (flow->max_lateness != NULL)
+			{
+				argtypes[*nargs] = argtypes[*nargs + 1] = TEXTOID;
+				*nargs += 2;
+			}
 			break;
 		case SCD2_READ_SOURCE:
 			if (flow->input == SCD2_APPEND)
@@ -508,6 +583,20 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 		case SCD2_READ_CUTS:
 			append_read_cuts(&sql, flow);
 			argtypes[0] = get_array_type(flow->sequence_type);
+			*nargs = 1;
+			break;
+		case SCD2_HORIZON:
+			append_read_horizon(&sql, flow);
+			argtypes[0] = argtypes[1] = TEXTOID;
+			*nargs = 2;
+			break;
+		case SCD2_FORGET:
+		case SCD2_REMEMBER_ENDS:
+			if (which == SCD2_FORGET)
+				scd2_append_forget(&sql, flow);
+			else
+				scd2_append_remember_ends(&sql, flow);
+			argtypes[0] = flow->sequence_type;
 			*nargs = 1;
 			break;
 		case SCD2_INSERT:

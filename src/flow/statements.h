@@ -31,10 +31,15 @@ enum
 	SCD2_ARRIVAL_TRUNCATE,
 	SCD2_ARRIVAL_IS_END,		/* the sequence is where the row ends */
 	SCD2_ARRIVAL_OTHER_END,		/* of a row with an end, NULL: none; if this is its end, the beginning */
+	SCD2_ARRIVAL_MOVES,			/* the sequence, if it can move the horizon */
+	SCD2_ARRIVAL_HORIZON,		/* when the row came; NULL: none */
 	SCD2_ARRIVAL_COLUMNS		/* then, if invalid events are kept, NULL or the event as JSON; then, of a feed, ctid and tableoid */
 };
 
+#define SCD2_MOST_ARGUMENTS	6
+
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
+extern bool scd2_keeps_events(Scd2Flow *flow);
 extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern void scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b);
 extern Oid	scd2_sequence_operator(Scd2Flow *flow, StrategyNumber strategy);

@@ -68,6 +68,9 @@ typedef struct Scd2Work
 	int64		out_of_order;
 	int64		conflicts;
 	int64		rejected;
+	int64		too_late;
+	char	   *highest;		/* NULL: as it was; else where the flow's lateness is now, as text */
+	char	   *horizon;
 
 	/* What was written. */
 	int64		inserted;

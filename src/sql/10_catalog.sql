@@ -103,6 +103,7 @@ CREATE TABLE scd2_internal.flow (
     apply_as_truncates text,
     source_filter    text,
     on_invalid_event text NOT NULL DEFAULT 'fail' CHECK (on_invalid_event IN ('fail', 'quarantine')),
+    max_lateness     text,                              -- how far behind the highest sequence an event may be; NULL: it is never too late
     memory_name      name,                              -- in the target's schema: what rows do not show of events; NULL: they come in order
     memory_relid     oid,
     scope            text,                              -- 'snapshots': an expression over the keys; NULL: all
@@ -138,6 +139,8 @@ CREATE TABLE scd2_internal.flow_state (
     duplicates          bigint NOT NULL DEFAULT 0,
     out_of_order        bigint NOT NULL DEFAULT 0,
     too_late            bigint NOT NULL DEFAULT 0,
+    highest             text,                           -- with a max_lateness: the highest sequence seen,
+    horizon             text,                           -- and below what events are too late; in the text form of the target's sequence type
     conflicts           bigint NOT NULL DEFAULT 0,
     rejected            bigint NOT NULL DEFAULT 0,
     skipped             bigint NOT NULL DEFAULT 0,
@@ -173,7 +176,7 @@ CREATE TABLE scd2_internal.mark (
     target_name   name NOT NULL,
     target_relid  oid NOT NULL,
     sequence      text NOT NULL,                        -- in the text form of the target's sequence type
-    kind          text NOT NULL CHECK (kind IN ('truncate', 'close', 'snapshot')),
+    kind          text NOT NULL CHECK (kind IN ('truncate', 'close', 'snapshot', 'horizon')),
     scope         text,                                 -- snapshot: of which keys it speaks, an expression; NULL: of all
     scope_alias   name,                                 -- what its columns may be qualified with
     scope_settings text[],                              -- under which it was written
@@ -181,7 +184,7 @@ CREATE TABLE scd2_internal.mark (
 );
 CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
 
--- Events that could not be accepted, of flows with on_invalid_event = 'quarantine'.
+-- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are too late.
 CREATE TABLE scd2_internal.rejected (
     rejected_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     flow_id        integer NOT NULL REFERENCES scd2_internal.flow ON DELETE CASCADE,

@@ -155,6 +155,41 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.end_sequence(text, oid, text, name[]) IS 'Raises what is wrong with an end_sequence_by';
 
+-- How late events may be, in the unit of the differences of sequences.
+CREATE FUNCTION scd2_internal.check_max_lateness(given text, asked scd2_internal.flow, sequence_type text) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    example text := CASE WHEN sequence_type IN ('smallint', 'integer', 'bigint', 'numeric', 'real', 'double precision') THEN '1000'
+                         WHEN sequence_type = 'date' OR sequence_type LIKE 'timestamp%' THEN '7 days' END;
+    lateness text := given;
+    fits    boolean;
+BEGIN
+    IF given IS NULL THEN
+        RETURN NULL;
+    ELSIF asked.input = 'net' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'max_lateness is for flows whose events can be late', DETAIL = 'A change data feed with its default sequence is in order.';
+    ELSIF asked.once THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'max_lateness is for flows that go on', DETAIL = 'The rows that a flow reads once come all at the same time.';
+    ELSIF example IS NULL THEN
+        RAISE datatype_mismatch USING MESSAGE = format('max_lateness does not go with a sequence of type %s', sequence_type), DETAIL = 'Its values have no differences.';
+    END IF;
+    BEGIN
+        CASE WHEN sequence_type IN ('smallint', 'integer', 'bigint') THEN fits := lateness::bigint >= 0;
+             WHEN example = '1000' THEN fits := lateness::numeric >= 0 AND lateness::numeric NOT IN ('NaN', 'Infinity');
+             ELSE
+                lateness := CASE WHEN sequence_type = 'date' AND given ~ '^\s*\d+\s*$' THEN given || ' days' ELSE given END;
+                fits := isfinite(lateness::interval) AND lateness::interval BETWEEN '0' AND '1000 years';
+        END CASE;
+    EXCEPTION WHEN data_exception THEN
+        fits := false;
+    END;
+    IF NOT fits THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('max_lateness is %L', given), HINT = format('max_lateness => %L', example);
+    END IF;
+    RETURN lateness;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_max_lateness(text, scd2_internal.flow, text) IS 'Raises what is wrong with a max_lateness; returns it as the flow keeps it';
+
 -- Arguments that hold for every flow.
 CREATE FUNCTION scd2_internal.check_flow_arguments(asked scd2_internal.flow, open_row_index boolean, track_list name[], track_except_list name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -345,6 +380,7 @@ BEGIN
         PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
     END IF;
     asked.sequence_type := events.sequence_type;
+    asked.max_lateness := scd2_internal.check_max_lateness(asked.max_lateness, asked, asked.sequence_type);
     asked.ignores_null := scd2_internal.ignored_nulls(asked, ignore_null, ignore_list, ignore_except_list, source);
     asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys, events.control_columns, source);
     IF asked.scd_type = 2 THEN
@@ -395,12 +431,12 @@ BEGIN
     SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
             keys, columns, tracked, start_column, end_column, current_column, input, ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
-            source_filter, on_invalid_event, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction, version_query, options, settings)
+            source_filter, on_invalid_event, max_lateness, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction, version_query, options, settings)
         VALUES (scd2_internal.flow_name(asked.name, asked.target_name), CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END, asked.target_schema, asked.target_name, asked.target_relid,
             place.schema, place.relation, source, asked.feed_id, asked.scd_type,
             asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
             asked.input, asked.ignores_null, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
-            asked.source_filter, asked.on_invalid_event, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
+            asked.source_filter, asked.on_invalid_event, asked.max_lateness, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
             asked.scope, coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query,
             jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
                 'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
@@ -568,7 +604,6 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL', CASE WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
     PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
-    PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
     asked.keys := keys;
     asked.scd_type := stored_as_scd_type;
@@ -587,6 +622,7 @@ BEGIN
     asked.name := name;
     asked.source_relid := source;
     asked.once := coalesce(once, false);
+    asked.max_lateness := max_lateness;
     SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled AND NOT asked.once;
     IF FOUND THEN
         asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
@@ -646,7 +682,6 @@ BEGIN
     PERFORM scd2_internal.refuse_unsupported('delete_sequence_by', delete_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('shared', shared);
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event', on_invalid_event IS DISTINCT FROM 'fail');
-    PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
 
     feed_id := scd2_internal.enabled_feed(caller, source);
     IF keys IS NULL THEN
@@ -683,6 +718,7 @@ BEGIN
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
     asked.name := name;
+    asked.max_lateness := max_lateness;
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, false);
     RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
@@ -769,9 +805,8 @@ DECLARE
     reads  oid := asked.source_relid;
     checked record;
 BEGIN
-    PERFORM scd2_internal.refuse_unsupported('max_lateness', max_lateness IS NOT NULL);
     IF asked.input = 'snapshots' THEN
-        PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval, ROW(source_filter, apply_as_deletes, sequence_by, on_invalid_event) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text));
+        PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval, ROW(source_filter, apply_as_deletes, sequence_by, on_invalid_event, max_lateness) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text, NULL::text));
         RETURN;
     END IF;
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.input = 'net' AND on_invalid_event IS NOT NULL);
@@ -807,8 +842,13 @@ BEGIN
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
         PERFORM scd2_internal.check_expression(source_filter, reads, 'boolean'::regtype, 'source_filter');
     END IF;
+    IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
+    ELSIF max_lateness IS NOT NULL THEN
+        asked.max_lateness := scd2_internal.check_max_lateness(max_lateness, asked, asked.sequence_type);
+    END IF;
     UPDATE scd2_internal.flow AS f SET source_filter = asked.source_filter, apply_as_deletes = asked.apply_as_deletes, sequence_by = asked.sequence_by,
-            refresh_interval = asked.refresh_interval, on_invalid_event = asked.on_invalid_event, definition = f.definition + 1
+            refresh_interval = asked.refresh_interval, on_invalid_event = asked.on_invalid_event, max_lateness = asked.max_lateness, definition = f.definition + 1
         WHERE f.flow_id = asked.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
@@ -894,13 +934,13 @@ BEGIN
         PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
         PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
         UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = target;     -- what workers have of its marks will be gone
-        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL, highest = NULL, horizon = NULL
             WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
     END IF;
     SELECT l.* INTO loss FROM scd2_internal.refresh_loss(refreshed, state, allow_loss) AS l;
-    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
+    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, highest = NULL, horizon = NULL,
             begin_version = coalesce(loss.version, s.begin_version), watermark_version = coalesce(loss.version, s.begin_version),
             begin_timestamp = coalesce(loss.at, s.begin_timestamp), watermark_timestamp = coalesce(loss.at, s.begin_timestamp), finished_at = NULL
         WHERE s.flow_id = refreshed.flow_id;
