@@ -121,11 +121,13 @@ RESET ROLE;
 GRANT CREATE ON SCHEMA flow_refusals TO flow_stranger;
 SET ROLE flow_stranger;
 CREATE TABLE theirs (id integer PRIMARY KEY, v text);
+CREATE TABLE their_target (id integer PRIMARY KEY, v text);
 RESET ROLE;
 REVOKE CREATE ON SCHEMA flow_refusals FROM flow_stranger;
 SELECT scd2.enable_change_feed('theirs');
 SET ROLE flow_stranger;
 SELECT scd2.track('theirs');
+SELECT scd2.track('theirs', 'their_target', stored_as_scd_type => 1);
 SELECT scd2.track('theirs', 'rows_in_it', stored_as_scd_type => 1);
 RESET ROLE;
 -- no such thing

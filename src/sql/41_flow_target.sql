@@ -44,6 +44,17 @@ CREATE FUNCTION scd2_internal.target_owner(caller oid, source oid) RETURNS oid
 $$;
 COMMENT ON FUNCTION scd2_internal.target_owner(oid, oid) IS 'The role that a target made by the caller belongs to';
 
+-- Beside a target stand its function, its memory and perhaps a type.
+CREATE FUNCTION scd2_internal.check_may_create(caller oid, schema name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('permission denied for schema %s', schema),
+            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', schema, pg_get_userbyid(caller));
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_may_create(oid, name) IS 'Raises 42501 unless the caller may create objects in the schema';
+
 -- CREATE TABLE for the target; it belongs to "owner", who must be allowed to create in its schema.
 CREATE FUNCTION scd2_internal.create_target(caller oid, schema name, relation name, source oid, columns name[], keys name[], scd_type integer,
                                             sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name,
@@ -53,10 +64,7 @@ DECLARE
     body   text;
     target oid;
 BEGIN
-    IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = format('permission denied for schema %s', schema),
-            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', schema, pg_get_userbyid(caller));
-    END IF;
+    PERFORM scd2_internal.check_may_create(caller, schema);
     SELECT string_agg(format('%I %s%s%s', t.name, t.type,
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END,
                              CASE WHEN t.not_null THEN ' NOT NULL' END), ', ' ORDER BY t.ordinal)
@@ -94,6 +102,7 @@ DECLARE
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relowner, c.relispartition, c.relhassubclass INTO rel FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_member(caller, rel.relowner, 'table', target::regclass::text);
+    PERFORM scd2_internal.check_may_create(caller, (SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target));
     IF scd2_internal.target_owner(rel.relowner, source) <> rel.relowner THEN
         RAISE insufficient_privilege USING MESSAGE = format('"%s" belongs to a superuser, "%s" does not', target::regclass, source::regclass),
             DETAIL = 'The worker would read the source, and run what its owner wrote, as a superuser.',

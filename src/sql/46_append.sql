@@ -52,12 +52,9 @@ COMMENT ON FUNCTION scd2_internal.append_definitions(oid, name[], oid) IS 'Colum
 CREATE FUNCTION scd2_internal.create_append_target(caller oid, schema name, relation name, source oid, columns name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 BEGIN
-    IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
-        RAISE insufficient_privilege USING MESSAGE = format('permission denied for schema %s', schema),
-            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', schema, pg_get_userbyid(caller));
-    END IF;
+    PERFORM scd2_internal.check_may_create(caller, schema);
     EXECUTE format('CREATE TABLE %I.%I (%s)', schema, relation, (SELECT string_agg(d, ', ') FROM scd2_internal.append_definitions(source, columns, NULL) AS d));
-    EXECUTE format('ALTER TABLE %I.%I OWNER TO %I', schema, relation, pg_get_userbyid(scd2_internal.target_owner(caller, source)));
+    PERFORM scd2_internal.own_alone(format('%I.%I', schema, relation)::regclass, scd2_internal.target_owner(caller, source));
     RETURN format('%I.%I', schema, relation)::regclass;
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_append_target(oid, name, name, oid, name[]) IS 'Creates the table of an append flow for its owner';

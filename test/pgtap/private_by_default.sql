@@ -21,13 +21,14 @@ INSERT INTO own.ev VALUES (1, 'a', 1, 1);
 SELECT scd2.track('own.t'), scd2.track('own.t', stored_as_scd_type => 1) \g /dev/null
 SELECT scd2.create_auto_cdc_flow('own.ev_history', 'own.ev', '{k}', 'struct(s, at)', stored_as_scd_type => 2) \g /dev/null
 SELECT scd2.create_auto_cdc_flow('own.ev_current', 'own.ev', '{k}', 's', column_list => '{k,v}') \g /dev/null
+SELECT scd2.create_append_flow('own.all_ev', 'own.ev') \g /dev/null
 SELECT scd2.sync() \g /dev/null
 UPDATE own.t SET secret = 'changed';
 SELECT scd2.sync() \g /dev/null
 RESET ROLE;
 
 CREATE TEMP VIEW made AS SELECT c.oid, c.relname, c.relacl, c.relowner FROM pg_class c WHERE c.relnamespace = 'own'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname NOT IN ('t', 'ev');
-SELECT cmp_ok((SELECT count(*) FROM made)::int, '>=', 10, 'feeds, partitions, targets and memories are there');
+SELECT cmp_ok((SELECT count(*) FROM made)::int, '>=', 11, 'feeds, partitions, targets and memories are there');
 SELECT is_empty('SELECT relname, relowner::regrole FROM made WHERE relowner <> (SELECT oid FROM pg_roles WHERE rolname = ''Owner, of it'')', 'they belong to the owner of the table');
 SELECT is_empty('SELECT m.relname, a.grantee FROM made m, aclexplode(m.relacl) a WHERE a.grantee <> m.relowner', 'nobody else was granted anything');
 SET ROLE reader;
