@@ -611,7 +611,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
 	Scd2Flow   *flow = work->flow;
 	/* The rows that are there are read under the snapshot that is active. */
-	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && work->flow->input == SCD2_EVENTS};
+	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && work->flow->input == SCD2_EVENTS && !work->flow->from_beginning};
 	ArrivalReceiver r = {
 		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = destroy, .mydest = DestNone},
 		.work = work,

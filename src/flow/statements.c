@@ -251,6 +251,8 @@ append_source(StringInfo sql, Scd2Flow *flow)
 	if (flow->input == SCD2_CHANGES)
 		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.* FROM scd2.table_at(NULL::%s, $1) AS s) AS %I",
 				 flow->source_sql, flow->source_alias);
+	else if (flow->from_beginning)
+		scd2_sql(sql, " FROM scd2.table_at(NULL::%s, $1) AS %I", flow->source_sql, flow->source_alias);
 	else
 		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
 	if (flow->end_sequence_by != NULL)
@@ -578,7 +580,7 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 				append_read_events(&sql, flow, which);
 			argtypes[0] = INT8OID;
 			argtypes[1] = TIMESTAMPTZOID;
-			*nargs = flow->input == SCD2_CHANGES ? 2 : flow->input == SCD2_APPEND && !flow->feedless ? 1 : 0;
+			*nargs = flow->input == SCD2_CHANGES ? 2 : flow->from_beginning || (flow->input == SCD2_APPEND && !flow->feedless) ? 1 : 0;
 			break;
 		case SCD2_READ_CUTS:
 			append_read_cuts(&sql, flow);

@@ -1,0 +1,177 @@
+-- check_target() finds each kind of damage, planted one by one by the owner, and nothing where there is none.
+\set SHOW_CONTEXT never
+\set VERBOSITY default
+SET timezone = 'UTC';
+SET datestyle = 'ISO';
+SET client_min_messages = warning;
+CREATE SCHEMA check_target;
+SET search_path = check_target;
+CREATE TABLE events (k int, v text, note text, seq int, op text);
+INSERT INTO events VALUES (1, 'a', 'n', 10, 'U'), (1, 'b', 'n', 20, 'U'), (2, 'x', 'n', 5, 'U'), (2, NULL, NULL, 8, 'D');
+SELECT scd2.create_auto_cdc_flow('h', 'events', '{k}', 'seq', apply_as_deletes => 'op = ''D''', except_column_list => '{op,seq}', stored_as_scd_type => 2, track_history_column_list => '{v}', current_column => 'live');
+SELECT scd2.create_auto_cdc_flow('c', 'events', '{k}', 'seq', apply_as_deletes => 'op = ''D''', except_column_list => '{op}');
+INSERT INTO events VALUES (1, 'late', 'n', 15, 'U'), (1, 'b', 'other', 30, 'U'), (3, 'y', 'n', 1, 'U'), (3, 'z', 'n', 9, 'U');
+SELECT scd2.sync() >= 0;
+TABLE h ORDER BY k, __start_at;
+SELECT * FROM scd2.check_target('h');
+SELECT * FROM scd2.check_target('c');
+-- who cleans up his event table changes nothing
+DELETE FROM events WHERE seq < 20;
+UPDATE events SET v = 'changed';
+SELECT scd2.sync() >= 0;
+SELECT f.target, d.* FROM scd2.flows f, scd2.check_target(f.target) d;
+-- nothing is left of it
+SELECT count(*) FROM pg_class WHERE relname LIKE 'scd2\_copy%';
+SELECT (SELECT count(*) FROM scd2_internal.flow) - (SELECT count(*) FROM scd2.flows) AS flows, (SELECT count(*) FROM scd2_internal.mark) AS marks;
+
+-- damage: in a transaction that is rolled back, constraints out of the way where they would keep it out
+SET pg_scd2.allow_target_writes = on;
+\set damage 'BEGIN; ALTER TABLE h DROP CONSTRAINT h_pkey, DROP CONSTRAINT h_check; ALTER TABLE h ALTER k DROP NOT NULL;'
+-- a value, tracked or not
+BEGIN;
+UPDATE h SET v = 'by hand' WHERE k = 2;
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+BEGIN;
+UPDATE h SET note = NULL WHERE k = 1 AND __end_at IS NULL;
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+-- a row too few, a row too many
+BEGIN;
+DELETE FROM h WHERE k = 3 AND __start_at = 1;
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+BEGIN;
+INSERT INTO h VALUES (4, 'new', 'n', 1, NULL, true);
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+-- an interval
+BEGIN;
+UPDATE h SET __end_at = 7 WHERE k = 2;
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+BEGIN;
+UPDATE h SET __end_at = 18 WHERE k = 1 AND __start_at = 10;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+BEGIN;
+UPDATE h SET __end_at = NULL WHERE k = 1 AND __start_at = 10;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+BEGIN;
+UPDATE h SET __end_at = NULL, live = true WHERE k = 1 AND __start_at < 30;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+:damage
+UPDATE h SET __end_at = __start_at WHERE k = 1 AND __start_at = 10;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+:damage
+UPDATE h SET k = NULL WHERE k = 2;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+BEGIN;
+UPDATE h SET live = NOT live WHERE k = 2;
+SELECT * FROM scd2.check_target('h') WHERE problem NOT LIKE '% row';
+ROLLBACK;
+-- equal rows count
+:damage
+INSERT INTO h SELECT * FROM h WHERE k = 2;
+INSERT INTO h SELECT * FROM h WHERE k = 2;
+SELECT * FROM scd2.check_target('h');
+ROLLBACK;
+-- type 1
+BEGIN;
+ALTER TABLE c DROP CONSTRAINT c_pkey;
+ALTER TABLE c ALTER k DROP NOT NULL;
+INSERT INTO c SELECT * FROM c WHERE k = 1;
+UPDATE c SET k = NULL WHERE k = 3;
+SELECT * FROM scd2.check_target('c');
+ROLLBACK;
+RESET pg_scd2.allow_target_writes;
+
+-- flows over a feed: with its own sequence and another, type 1 and 2, keys that change, a key of several columns
+CREATE DOMAIN citextlike AS text CHECK (VALUE <> '');
+CREATE TABLE t (a int, "B b" citextlike, at timestamptz NOT NULL, j json, f float8, PRIMARY KEY (a, "B b"));
+INSERT INTO t SELECT g, 'k' || g, '2026-01-01', '{"x": 1}', 0.1 * g FROM generate_series(1, 50) g;
+SELECT scd2.track('t');
+SELECT scd2.track('t', stored_as_scd_type => 1);
+SELECT scd2.create_auto_cdc_flow('own_seq', 't_changes', '{a,B b}', sequence_by => 'struct(at, a)', delete_sequence_by => 'struct(_commit_timestamp, a)', stored_as_scd_type => 2);
+SELECT scd2.create_append_flow('all_t', 't', source_filter => 'f > 1');
+SELECT scd2.sync() >= 0;
+UPDATE t SET f = f + 1, at = '2026-02-01' WHERE a % 3 = 0;
+UPDATE t SET a = a + 1000 WHERE a < 10;
+DELETE FROM t WHERE a % 7 = 0;
+INSERT INTO t VALUES (7, 'k7', '2026-03-01', NULL, 'NaN');
+UPDATE t SET a = a + 1 WHERE a > 1000;
+SELECT scd2.sync() >= 0;
+SELECT f.target, d.* FROM scd2.flows f, scd2.check_target(f.target) d;
+SET pg_scd2.allow_target_writes = on;
+BEGIN;
+UPDATE t_history SET j = '{"x": 1 }' WHERE a = 20;
+UPDATE t_current SET f = 3 WHERE a = 20;
+UPDATE own_seq SET "B b" = 'other' WHERE a = 20;
+DELETE FROM all_t WHERE a = 20;
+SELECT f.target, d.problem, d.key FROM scd2.flows f, scd2.check_target(f.target) d ORDER BY 1, 2, 3;
+ROLLBACK;
+RESET pg_scd2.allow_target_writes;
+
+-- several flows, one of which joined later; and where the sources no longer tell
+SET client_min_messages = notice;
+CREATE TABLE more (k int, v text, seq int);
+CREATE TABLE shared_a (k int, v text, seq int);
+INSERT INTO shared_a VALUES (1, 'a', 1), (2, 'a', 5);
+SET client_min_messages = warning;
+SELECT scd2.create_auto_cdc_flow('s', 'shared_a', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2, shared => true);
+SELECT scd2.sync() >= 0;
+SELECT scd2.create_auto_cdc_flow('s', 'more', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
+INSERT INTO more VALUES (1, 'm', 0), (2, 'm', 9), (3, 'm', 1);
+SELECT scd2.sync() >= 0;
+SET client_min_messages = notice;
+SELECT * FROM scd2.check_target('s');
+TRUNCATE more;
+SELECT scd2.sync() >= 0;
+SELECT regexp_replace(scd2_internal.why_not_compared('s'), '\d+,', '…,');
+CREATE VIEW old AS SELECT 1 AS k, 'v' AS v, 2 AS seq;
+SELECT scd2.create_auto_cdc_flow('o', 'old', '{k}', 'seq', once => true);
+SELECT scd2.sync() >= 0;
+SELECT * FROM scd2.check_target('o');
+-- what the owner's own expression does now
+CREATE FUNCTION fine(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
+CREATE TABLE filtered (id int);
+INSERT INTO filtered VALUES (1);
+SELECT scd2.create_append_flow('passed', 'filtered', source_filter => 'check_target.fine(id)');
+SELECT scd2.sync() >= 0;
+CREATE OR REPLACE FUNCTION fine(int) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT 1 / 0 = 1';
+SELECT * FROM scd2.check_target('passed');
+
+-- refused
+SELECT * FROM scd2.check_target(NULL);
+SELECT * FROM scd2.check_target('t');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT * FROM scd2.check_target('t_history');
+ROLLBACK;
+BEGIN;
+INSERT INTO t VALUES (8, 'k8', now());
+SELECT * FROM scd2.check_target('t_history');
+ROLLBACK;
+CREATE ROLE scd2_other;
+GRANT USAGE ON SCHEMA check_target TO scd2_other;
+SET ROLE scd2_other;
+SELECT * FROM scd2.check_target('t_history');
+RESET ROLE;
+
+SET client_min_messages = warning;
+DO $$
+DECLARE
+    f record;
+BEGIN
+    FOR f IN SELECT flow FROM scd2.flows LOOP
+        PERFORM scd2.drop_flow(f.flow, drop_target => true);
+    END LOOP;
+    FOR f IN SELECT feed FROM scd2.feeds LOOP
+        PERFORM scd2.disable_change_feed(f.feed, drop_feed => true);
+    END LOOP;
+END $$;
+DROP SCHEMA check_target CASCADE;
+DROP ROLE scd2_other;

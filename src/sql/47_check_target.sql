@@ -1,0 +1,273 @@
+-- 47_check_target.sql: is a target what it must be?
+--
+-- First what can be said of its rows alone. Then they are compared with what the sources say: copies of the flows into it write into an empty temporary table, by the same engine, up to the versions that the flows have
+-- applied (src/flow/rebuild.c). Until the caller's transaction ends, no worker applies these flows.
+--
+-- The owner's tables are looked at as he (src/ask.c): queries come here as text, findings as JSON. Images are compared as text, which every type has.
+
+-- What a target is made of, from the first flow into it.
+CREATE FUNCTION scd2_internal.checked_flow(caller oid, target regclass) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f scd2_internal.flow;
+BEGIN
+    IF target IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
+    END IF;
+    SELECT x.* INTO f FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target), HINT = 'SELECT target FROM scd2.flows;';
+    END IF;
+    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table', target::text);
+    RETURN f;
+END $$;
+COMMENT ON FUNCTION scd2_internal.checked_flow(oid, regclass) IS 'The first flow into a target; 55000 if there is none, 42501 unless the caller owns the target';
+
+CREATE FUNCTION scd2_internal.key_json(keys name[]) RETURNS text
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN cardinality(keys) = 0 THEN 'NULL::jsonb'
+                ELSE format('pg_catalog.jsonb_build_object(%s)', (SELECT string_agg(format('%L, t.%I', k, k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS u (k, n))) END
+$$;
+COMMENT ON FUNCTION scd2_internal.key_json(name[]) IS 'The key of a row t as an expression of type jsonb; NULL without keys';
+
+-- One query for each way in which rows can contradict themselves: problem, key, detail.
+CREATE FUNCTION scd2_internal.check_queries(f scd2_internal.flow, target regclass) RETURNS SETOF text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    keys   text := (SELECT string_agg(format('t.%I', k), ', ' ORDER BY n) FROM unnest(f.keys) WITH ORDINALITY AS u (k, n));
+    nulls  text := (SELECT string_agg(format('t.%I IS NULL', k), ' OR ' ORDER BY n) FROM unnest(f.keys) WITH ORDINALITY AS u (k, n));
+    key    text := scd2_internal.key_json(f.keys);
+    starts text := format('t.%I', f.start_column);
+    ends   text := format('t.%I', f.end_column);
+    above  text;
+BEGIN
+    IF f.kind = 'append' THEN
+        RETURN;
+    END IF;
+    RETURN NEXT format('SELECT ''NULL key'', %s, t::text FROM ONLY %s AS t WHERE %s', key, target, nulls);
+    IF f.scd_type = 1 THEN
+        RETURN NEXT format('SELECT ''several rows'', %s, format(''The key has %%s rows.'', count(*)) FROM ONLY %s AS t GROUP BY %s HAVING count(*) > 1', key, target, keys);
+        RETURN;
+    END IF;
+    above := scd2_internal.order_operator(f.sequence_type::regtype, 5);
+    RETURN NEXT format('SELECT ''several open rows'', %s, format(''The key has %%s open rows.'', count(*)) FROM ONLY %s AS t WHERE %s IS NULL GROUP BY %s HAVING count(*) > 1', key, target, ends, keys);
+    RETURN NEXT format('SELECT ''end not after start'', %s, format(''A row begins at %%s and ends at %%s.'', %s, %s) FROM ONLY %s AS t WHERE NOT %s IS NULL AND (%s %s %s) IS NOT TRUE',
+                       key, starts, ends, target, ends, ends, above, starts);
+    -- A row overlaps if one that begins no later ends after its start. Two open rows are told of above.
+    RETURN NEXT format('SELECT ''overlap'', %1$s, format(''A row from %%s to %%s is followed by one from %%s on.'', o._scd2_start, coalesce(o._scd2_end::text, ''its open end''), %2$s) '
+                       'FROM (SELECT t.*, lag(%2$s) OVER w AS _scd2_start, lag(%3$s) OVER w AS _scd2_end, lag(1) OVER w AS _scd2_before FROM ONLY %4$s AS t WINDOW w AS (PARTITION BY %5$s ORDER BY %2$s)) AS t '
+                       'CROSS JOIN LATERAL (VALUES (t._scd2_start, t._scd2_end)) AS o (_scd2_start, _scd2_end) '
+                       'WHERE t._scd2_before = 1 AND (o._scd2_end %6$s %2$s OR o._scd2_end IS NULL AND NOT %3$s IS NULL)', key, starts, ends, target, keys, above);
+    IF f.current_column IS NOT NULL THEN
+        RETURN NEXT format('SELECT ''wrong current column'', %s, format(''Column "%%s" is %%s in a row that %%s.'', %L, t.%I, coalesce(''ends at '' || %s::text, ''is open'')) FROM ONLY %s AS t WHERE t.%I IS DISTINCT FROM (%s IS NULL)',
+                           key, f.current_column, f.current_column, ends, target, f.current_column, ends);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_queries(scd2_internal.flow, regclass) IS 'Queries that find rows of a target that contradict themselves or each other';
+
+-- The findings of a query, at most a thousand.
+CREATE FUNCTION scd2_internal.findings(target oid, query text) RETURNS TABLE (problem text, key jsonb, detail text)
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r ->> 0, nullif(r -> 1, 'null'), r ->> 2
+    FROM jsonb_array_elements(scd2_internal.as_owner(target, format('SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(q.problem, q.key, q.detail)) FROM (%s LIMIT 1000) AS q (problem, key, detail)', query), 0)::jsonb) AS r
+$$;
+COMMENT ON FUNCTION scd2_internal.findings(oid, text) IS 'The rows (problem, key, detail) of a query that runs as the owner of the relation';
+
+-- Why the sources of a target no longer tell what it must hold; NULL: they do.
+CREATE FUNCTION scd2_internal.why_not_compared(target regclass) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f         scd2_internal.flow;
+    s         scd2_internal.flow_state;
+    feed      record;
+    truncated bigint;
+BEGIN
+    FOR f IN SELECT x.* FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LOOP
+        SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
+        IF f.kind = 'snapshot' OR f.once THEN
+            RETURN format('flow "%s" read its source once, which may have changed since', f.name);
+        ELSIF s.flow_id IS NULL OR coalesce(s.failed_phase, s.phase) <> 'apply' THEN
+            RETURN format('flow "%s" has not made its first copy', f.name);
+        END IF;
+        SELECT x.feed_relid, e.earliest_version, e.gap, c.oid AS there, sc.oid AS source_there INTO feed
+            FROM scd2_internal.feed AS x LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
+            WHERE x.feed_id = f.feed_id;
+        IF feed.there IS NULL OR feed.source_there IS NULL THEN
+            RETURN format('the source of flow "%s", or its feed, was dropped', f.name);
+        ELSIF feed.earliest_version > s.begin_version THEN
+            RETURN format('flow "%s" began at version %s, and its feed reaches back to version %s', f.name, s.begin_version, feed.earliest_version);
+        ELSIF feed.gap && int8range(s.begin_version, NULL, '()') THEN
+            RETURN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap);
+        END IF;
+        truncated := scd2_internal.as_owner(feed.feed_relid,
+            format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), s.begin_version);
+        IF truncated IS NOT NULL THEN
+            RETURN format('the source of flow "%s" was truncated at version %s, after the flow began, and what it held before is not known', f.name, truncated);
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION scd2_internal.why_not_compared(regclass) IS 'Why a target cannot be rebuilt from its sources; NULL if it can';
+
+-- A temporary table of the target's owner with the columns that its flows keep, the same key, and no rows.
+CREATE FUNCTION scd2_internal.empty_copy(relation regclass, columns name[], key name[]) RETURNS oid
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    copy text := format('pg_temp.scd2_copy_of_%s', relation::oid);
+BEGIN
+    EXECUTE format('CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), relation);
+    IF cardinality(key) > 0 THEN
+        EXECUTE format('ALTER TABLE %s ADD PRIMARY KEY (%s)', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(key) WITH ORDINALITY AS u (c, n)));
+    END IF;
+    EXECUTE format('ALTER TABLE %s OWNER TO %I', copy, (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = relation));
+    RETURN copy::regclass;
+END $$;
+COMMENT ON FUNCTION scd2_internal.empty_copy(regclass, name[], name[]) IS 'An empty temporary table with these columns of a relation, and its owner';
+
+CREATE FUNCTION scd2_internal.rebuild(flow_id integer, upto bigint) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_rebuild' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.rebuild(integer, bigint) IS 'Runs a flow that only this transaction knows: its first copy, and all versions up to one';
+
+CREATE FUNCTION scd2_internal.target_columns_kept(target oid) RETURNS name[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a
+    WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped
+      AND EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target
+                  AND (a.attname = ANY (f.columns) OR f.kind <> 'append' AND f.scd_type = 2 AND a.attname IN (f.start_column, f.end_column, f.current_column)))
+$$;
+COMMENT ON FUNCTION scd2_internal.target_columns_kept(oid) IS 'The columns of a target that its flows fill';
+
+-- Copies of the flows of a target, into the temporary table that is returned when they have run.
+CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow) RETURNS oid
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f      scd2_internal.flow;
+    s      scd2_internal.flow_state;
+    beside oid;
+    memory oid;
+    place  record;
+    flow_ids integer[] := '{}';
+    applied  bigint[] := '{}';
+BEGIN
+    beside := scd2_internal.empty_copy(target, scd2_internal.target_columns_kept(target), CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END);
+    IF first.memory_relid IS NOT NULL THEN
+        memory := scd2_internal.empty_copy(first.memory_relid, ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = first.memory_relid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+            ARRAY(SELECT a.attname FROM pg_index AS i CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, n) JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+                  WHERE i.indrelid = first.memory_relid AND i.indisprimary ORDER BY k.n));
+    END IF;
+    SELECT n.nspname AS schema, c.relname AS name INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = beside;
+    -- All are there before one runs: then each knows that it is not alone.
+    FOR f IN SELECT x.* FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LOOP
+        SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
+        f.flow_id := nextval(pg_get_serial_sequence('scd2_internal.flow', 'flow_id'));
+        f.name := scd2_internal.object_name(f.name, format('rebuilt_%s', f.flow_id));
+        f.target_schema := place.schema;
+        f.target_name := place.name;
+        f.target_relid := beside;
+        f.memory_relid := memory;
+        f.memory_name := (SELECT c.relname FROM pg_class AS c WHERE c.oid = memory);
+        INSERT INTO scd2_internal.flow OVERRIDING SYSTEM VALUE SELECT f.*;
+        INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp, last_batch)
+            VALUES (f.flow_id, 'copy', s.begin_version, s.begin_timestamp, s.begin_version, s.begin_timestamp, now());
+        flow_ids := flow_ids || f.flow_id;
+        applied := applied || s.watermark_version;
+    END LOOP;
+    FOR i IN 1 .. cardinality(flow_ids) LOOP
+        PERFORM scd2_internal.rebuild(flow_ids[i], applied[i]);
+    END LOOP;
+    RETURN beside;
+END $$;
+COMMENT ON FUNCTION scd2_internal.rebuild_beside(regclass, scd2_internal.flow) IS 'Makes a target again from its sources, in a temporary table';
+
+CREATE FUNCTION scd2_internal.forget_beside(beside oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    memory oid := (SELECT f.memory_relid FROM scd2_internal.flow AS f WHERE f.target_relid = beside LIMIT 1);
+BEGIN
+    DELETE FROM scd2_internal.flow AS f WHERE f.target_relid = beside;
+    DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = beside;
+    EXECUTE format('DROP TABLE %s', concat_ws(', ', beside::regclass, memory::regclass));
+END $$;
+COMMENT ON FUNCTION scd2_internal.forget_beside(oid) IS 'Removes what rebuild_beside() made';
+
+-- What is in one of two tables more often than in the other.
+CREATE FUNCTION scd2_internal.difference_query(target regclass, beside regclass, columns name[], keys name[]) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format($query$
+        SELECT CASE WHEN d.n > 0 THEN 'missing row' ELSE 'unexpected row' END,
+               CASE WHEN d.n > 0 THEN (SELECT %3$s FROM %2$s AS t WHERE t.ctid = d.wanted) ELSE (SELECT %3$s FROM ONLY %1$s AS t WHERE t.ctid = d.found) END,
+               format(CASE WHEN d.n > 0 THEN 'The sources say %%s%%s.' ELSE 'The sources do not say %%s%%s.' END, d.image, CASE WHEN abs(d.n) > 1 THEN format(', %%s times', abs(d.n)) END)
+        FROM (SELECT c.image, sum(c.side) AS n, min(c.place) FILTER (WHERE c.side = 1) AS wanted, min(c.place) FILTER (WHERE c.side = -1) AS found
+              FROM (SELECT ROW(%4$s)::text COLLATE "C" AS image, 1 AS side, t.ctid AS place FROM %2$s AS t
+                    UNION ALL SELECT ROW(%4$s)::text COLLATE "C", -1, t.ctid FROM ONLY %1$s AS t) AS c
+              GROUP BY c.image HAVING sum(c.side) <> 0) AS d
+        ORDER BY 2, 1 $query$, target, beside, scd2_internal.key_json(keys), (SELECT string_agg(format('t.%I', c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)))
+$$;
+COMMENT ON FUNCTION scd2_internal.difference_query(regclass, regclass, name[], name[]) IS 'Query for the rows in which a target differs from what it must be';
+
+-- A snapshot that is fixed, or changes that nobody captures before they are committed, would make differences where there are none.
+CREATE FUNCTION scd2_internal.check_can_compare(target regclass) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    written regclass;
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE active_sql_transaction USING MESSAGE = 'check_target cannot run in a transaction whose snapshot is fixed',
+            DETAIL = 'It must see changes that are captured after the snapshot was taken.', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED;';
+    END IF;
+    SELECT l.relation INTO written FROM scd2_internal.flow AS f CROSS JOIN LATERAL (SELECT f.source_relid AS oid UNION ALL SELECT p.relid FROM pg_partition_tree(f.source_relid) AS p) AS r
+        JOIN pg_locks AS l ON l.relation = r.oid
+        WHERE f.target_relid = target AND l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') LIMIT 1;
+    IF FOUND THEN
+        RAISE active_sql_transaction USING MESSAGE = format('check_target cannot run in a transaction that has written "%s"', written),
+            DETAIL = 'Its changes are not captured before it commits.', HINT = 'COMMIT;';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_can_compare(regclass) IS 'Raises 25001 if the transaction has a fixed snapshot or has written a source of the target';
+
+CREATE FUNCTION scd2_internal.compare_with_sources(target regclass, first scd2_internal.flow) RETURNS TABLE (problem text, key jsonb, detail text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
+DECLARE
+    why    text := scd2_internal.why_not_compared(target);
+    beside oid;
+BEGIN
+    IF why IS NULL THEN
+        PERFORM scd2._wait_captured('1 min');
+        BEGIN
+            beside := scd2_internal.rebuild_beside(target, first);
+            RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, scd2_internal.difference_query(target, beside, scd2_internal.target_columns_kept(target), first.keys)) AS d;
+            PERFORM scd2_internal.forget_beside(beside);
+        EXCEPTION WHEN internal_error THEN
+            RAISE;
+        WHEN OTHERS THEN
+            why := SQLERRM;
+        END;
+    END IF;
+    IF why IS NOT NULL THEN
+        RAISE NOTICE 'rows of "%" are not compared with its sources: %', target, why;
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.compare_with_sources(regclass, scd2_internal.flow) IS 'The rows in which a target differs from what its sources say; a NOTICE if they do not say it any more';
+
+CREATE FUNCTION scd2_internal.check_target(caller oid, target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    first scd2_internal.flow := scd2_internal.checked_flow(caller, target);
+    query text;
+BEGIN
+    PERFORM scd2_internal.check_can_compare(target);
+    PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
+    FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q LOOP
+        RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, query) AS d;
+    END LOOP;
+    RETURN QUERY SELECT d.* FROM scd2_internal.compare_with_sources(target, first) AS d;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_target(oid, regclass) IS 'What scd2.check_target() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.check_target(target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+COMMENT ON FUNCTION scd2.check_target(regclass) IS
+    'What is wrong with the rows of a target, no row if nothing is: NULL key, several rows (type 1), several open rows, end not after start, overlap, wrong current column, and missing or unexpected row where it differs from what its sources say '
+    '(it is made again from them, as far as its flows have applied them, which takes about as long as a full refresh). At most a thousand of each. A NOTICE if the sources no longer tell. Until the caller''s transaction ends, its flows wait. '
+    'Errors: 42501 not the owner, 55000 not the target of a flow, 55P03 a batch does not end within pg_scd2.lock_timeout, 25001 the transaction has written a source or its snapshot is fixed.';
