@@ -32,20 +32,21 @@ event_table() { sql "CREATE TABLE $1 (LIKE all_events)"; }
 arrive() { # arrive TABLE ORDER BATCH
     sql "INSERT INTO $1 SELECT $columns FROM $2_arrivals WHERE batch = $3"
 }
-# apply_batches TABLE ORDER TARGET: seconds that the flow takes, each batch alone, from being told to go on until the target is complete. Each is captured before.
+# apply_batches TABLE ORDER TARGET: seconds that the flow takes, each batch alone, from being told to go on until the target is complete. Each is captured before. (In one session, which has
+# parsed and planned what it says itself.)
 apply_batches() {
     local i
     for i in $(seq $batches); do
-        quietly "SELECT scd2.pause_flow('$3')"
-        arrive "$1" "$2" "$i"
-        sync_all
-        psql -XqAt -v ON_ERROR_STOP=1 <<SQL
+        cat <<SQL
+SELECT scd2.pause_flow('$3') \g /dev/null
+INSERT INTO $1 SELECT $columns FROM $2_arrivals WHERE batch = $i;
+SELECT scd2.sync('1 hour') \g /dev/null
 SELECT clock_timestamp() AS before \gset
 SELECT scd2.resume_flow('$3') \g /dev/null
 SELECT scd2.sync('1 hour') \g /dev/null
 SELECT extract(epoch FROM clock_timestamp() - :'before');
 SQL
-    done | awk '{ sum += $1 } END { printf "%.3f\n", sum }'
+    done | PGOPTIONS='-c client_min_messages=error' psql -XqAt -v ON_ERROR_STOP=1 | awk '{ sum += $1 } END { printf "%.3f\n", sum }'
 }
 
 # What each batch changes in the target: rows that go are paired by key with rows that come, which is one update.
