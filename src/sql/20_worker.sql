@@ -3,31 +3,39 @@
 CREATE FUNCTION scd2.sync(timeout interval DEFAULT '1 min', targets regclass[] DEFAULT NULL) RETURNS bigint
     AS 'MODULE_PATHNAME', 'scd2_sync' LANGUAGE C;
 COMMENT ON FUNCTION scd2.sync(interval, regclass[]) IS
-    'Waits until all that was committed before the call is captured and applied, at most "timeout", into "targets" (NULL: all that the caller owns). Returns the version reached. '
-    'Errors: 57014 at the timeout, 55000 if the workers are off or a flow or feed failed, 55P03 if the caller''s own locks are in the way, 25001 in a transaction that has written or whose snapshot is fixed.';
+    'Waits until all that was committed before the call is captured and applied, at most "timeout", into "targets" '
+    '(NULL: all that the caller owns). Returns the version reached. '
+    'Errors: 57014 at the timeout, 55000 if the workers are off or a flow or feed failed, 55P03 if the caller''s own '
+    'locks are in the way, 25001 in a transaction that has written or whose snapshot is fixed.';
 
 -- What shared memory knows of this database's workers: one row, NULLs if the library is not preloaded.
 CREATE FUNCTION scd2_internal.capture_status(
-        OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text, OUT apply_pids integer[],
+        OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint,
+            OUT error text, OUT apply_pids integer[],
         OUT caught_up_at timestamptz, OUT apply_error text)
     AS 'MODULE_PATHNAME', 'scd2_capture_status' LANGUAGE C;
 
--- Commits since the server started whose versions got another time than theirs, and of the last one when it was captured, its time and its version's.
-CREATE FUNCTION scd2_internal.clock_status(OUT moved bigint, OUT moved_at timestamptz, OUT moved_from timestamptz, OUT moved_to timestamptz)
+-- Commits since the server started whose versions got another time than theirs, and of the last one when it was
+-- captured, its time and its version's.
+CREATE FUNCTION scd2_internal.clock_status(OUT moved bigint, OUT moved_at timestamptz, OUT moved_from timestamptz,
+    OUT moved_to timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_clock_status' LANGUAGE C;
 
 -- Latest version of a feed, NULL if not known (then it may be any up to the position's).
 CREATE FUNCTION scd2_internal.feed_latest(feed_id integer) RETURNS bigint
     AS 'MODULE_PATHNAME', 'scd2_feed_latest_sql' LANGUAGE C STRICT;
 
--- Raises 55000 with the setting that is wrong and a hint, if nothing can be captured on this server; waits for the worker's slot if there is none yet
--- (bounded by pg_scd2.lock_timeout, and only while the transaction has written nothing), else fails with what it waits for.
+-- Raises 55000 with the setting that is wrong and a hint, if nothing can be captured on this server; waits for the
+-- worker's slot if there is none yet (bounded by pg_scd2.lock_timeout, and only while the transaction has written
+-- nothing), else fails with what it waits for.
 CREATE FUNCTION scd2_internal.require_capture() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_require_capture' LANGUAGE C;
 
--- The name of a flow that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that failed; with "tell", a NOTICE for what is not waited for.
--- Flows that take snapshots by themselves must have looked at their source since "since".
-CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean, since timestamptz) RETURNS text
+-- The name of a flow that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that
+-- failed; with "tell", a NOTICE for what is not waited for. Flows that take snapshots by themselves must have looked at
+-- their source since "since".
+CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean,
+    since timestamptz) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r record;
@@ -41,8 +49,10 @@ BEGIN
                     WHEN c.oid IS NULL THEN 'its target was dropped'
                     WHEN sc.oid IS NULL AND fs.state = 'failed' THEN 'its source was dropped' END AS not_waiting,
                s.flow_id IS NULL OR s.phase = 'copy'
-                   OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0') AND s.snapshot_at >= since IS NOT TRUE
-                   ELSE s.watermark_version < least(sync_pending.version, coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
+                   OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0')
+                       AND s.snapshot_at >= since IS NOT TRUE
+                   ELSE s.watermark_version < least(sync_pending.version,
+                       coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
         LEFT JOIN scd2_internal.feed_state fs ON fs.feed_id = f.feed_id
@@ -58,7 +68,8 @@ BEGIN
         END IF;
         IF r.phase = 'failed' THEN
             RAISE EXCEPTION 'flow "%" has failed: %', r.name, r.last_error
-                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('SELECT scd2.resume_flow(%L);', r.name);
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                    HINT = format('SELECT scd2.resume_flow(%L);', r.name);
         END IF;
         IF r.feed_state = 'failed' THEN
             RAISE EXCEPTION 'the feed of "%" has failed: %', r.source, r.feed_error
@@ -71,7 +82,8 @@ BEGIN
     RETURN pending;
 END $$;
 
--- BEFORE statement trigger of feeds and targets: 55000 unless the worker writes, or the owner with pg_scd2.allow_target_writes = on.
+-- BEFORE statement trigger of feeds and targets: 55000 unless the worker writes, or the owner with
+-- pg_scd2.allow_target_writes = on.
 CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd2_guard' LANGUAGE C;
 
 -- Lets a trigger go with the extension: DROP EXTENSION takes it along.
@@ -87,7 +99,8 @@ BEGIN
     PERFORM scd2_internal.depend_on_extension(relation, 'scd2_guard');
 END $$;
 COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS
-    'Keeps others than the worker from writing a feed or target. Statement triggers are not inherited: a feed''s partitions need it too.';
+    'Keeps others than the worker from writing a feed or target. Statement triggers are not inherited: a feed''s '
+    'partitions need it too.';
 
 -- The workers look whether they are still wanted when the calling transaction commits.
 CREATE FUNCTION scd2_internal.workers_changed() RETURNS void AS 'MODULE_PATHNAME', 'scd2_workers_changed' LANGUAGE C;
@@ -95,10 +108,12 @@ CREATE FUNCTION scd2_internal.workers_changed() RETURNS void AS 'MODULE_PATHNAME
 CREATE FUNCTION scd2_internal.start_workers_at_commit() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_start_workers_at_commit' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.start_workers_at_commit() IS
-    'Tells the launcher, when the calling transaction commits, to start this database''s workers. No error if the library is not preloaded.';
+    'Tells the launcher, when the calling transaction commits, to start this database''s workers. No error if the '
+    'library is not preloaded.';
 
 -- DROP EXTENSION where no worker can drop the slot: a WARNING with the statement that does.
-CREATE FUNCTION scd2_internal.on_drop_extension() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_drop_extension' LANGUAGE C;
+CREATE FUNCTION scd2_internal.on_drop_extension() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_drop_extension'
+    LANGUAGE C;
 CREATE EVENT TRIGGER scd2_on_drop_extension ON ddl_command_start WHEN TAG IN ('DROP EXTENSION')
     EXECUTE FUNCTION scd2_internal.on_drop_extension();
 ALTER EVENT TRIGGER scd2_on_drop_extension ENABLE ALWAYS;

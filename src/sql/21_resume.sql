@@ -1,41 +1,56 @@
--- 21_resume.sql: going on after the place in the log was lost (slot dropped or invalidated, restore, promoted standby, copy of a database).
+-- 21_resume.sql: going on after the place in the log was lost (slot dropped or invalidated, restore, promoted standby,
+-- copy of a database).
 --
--- What was committed since the position cannot be read any more. So every feed gets a declared gap: a version of its own, from which on nothing is claimed. The position starts anew with a slot
--- of another name (a copy must not touch the original's), which the next capture worker makes. Versions go on counting.
+-- What was committed since the position cannot be read any more. So every feed gets a declared gap: a version of its
+-- own, from which on nothing is claimed. The position starts anew with a slot of another name (a copy must not touch
+-- the original's), which the next capture worker makes. Versions go on counting.
 
 CREATE FUNCTION scd2_internal.position_lost(p scd2_internal.position) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE
-        WHEN p.database <> (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) THEN 'this database is a copy of another'
-        WHEN p.system_identifier <> (SELECT c.system_identifier FROM pg_control_system() c) THEN 'this server is a copy of another'
+        WHEN p.database <> (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+            THEN 'this database is a copy of another'
+        WHEN p.system_identifier <> (SELECT c.system_identifier FROM pg_control_system() c)
+            THEN 'this server is a copy of another'
         WHEN p.captured_lsn IS NULL THEN NULL
         WHEN s.slot_name IS NULL THEN format('replication slot "%s" is gone', p.slot)
         WHEN s.wal_status = 'lost' THEN format('replication slot "%s" was invalidated by the server', p.slot)
-        WHEN s.confirmed_flush_lsn > p.captured_lsn THEN format('replication slot "%s" is ahead of what is captured', p.slot)
+        WHEN s.confirmed_flush_lsn > p.captured_lsn
+            THEN format('replication slot "%s" is ahead of what is captured', p.slot)
     END
     FROM (SELECT) AS one LEFT JOIN pg_replication_slots s ON s.slot_name = p.slot
 $$;
-COMMENT ON FUNCTION scd2_internal.position_lost(scd2_internal.position) IS 'Why capture cannot go on from a position, NULL if it can.';
+COMMENT ON FUNCTION scd2_internal.position_lost(scd2_internal.position) IS
+    'Why capture cannot go on from a position, NULL if it can.';
 
--- What had been asked for and was not met in the log before it was lost: a feed that has nothing but a gap, a flow that did not begin.
+-- What had been asked for and was not met in the log before it was lost: a feed that has nothing but a gap, a flow that
+-- did not begin.
 CREATE FUNCTION scd2_internal.fail_unmet_controls(version bigint, at timestamptz, why text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO scd2_internal.feed_state (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at, earliest_version, gap, error, error_at)
-    SELECT c.feed_id, c.source_relid, c.feed_relid, 'failed', fail_unmet_controls.version, at, fail_unmet_controls.version,
+    INSERT INTO scd2_internal.feed_state (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at,
+        earliest_version, gap, error, error_at)
+    SELECT c.feed_id, c.source_relid, c.feed_relid, 'failed', fail_unmet_controls.version, at,
+        fail_unmet_controls.version,
            int8range(fail_unmet_controls.version + 1, NULL), why, clock_timestamp()
     FROM scd2_internal.control c
-    WHERE c.kind = 'enable feed' AND NOT EXISTS (SELECT FROM scd2_internal.control d WHERE d.kind = 'disable feed' AND d.feed_id = c.feed_id);
-    DELETE FROM scd2_internal.feed_state s USING scd2_internal.control c WHERE c.kind = 'disable feed' AND c.feed_id = s.feed_id;
-    INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp, failed_phase, last_error, last_error_at)
-    SELECT f.flow_id, 'failed', fail_unmet_controls.version, at, fail_unmet_controls.version, at, 'copy', why, clock_timestamp()
+    WHERE c.kind = 'enable feed' AND NOT EXISTS (SELECT FROM scd2_internal.control d WHERE d.kind = 'disable feed'
+        AND d.feed_id = c.feed_id);
+    DELETE FROM scd2_internal.feed_state s USING scd2_internal.control c WHERE c.kind = 'disable feed'
+        AND c.feed_id = s.feed_id;
+    INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version,
+        watermark_timestamp, failed_phase, last_error, last_error_at)
+    SELECT f.flow_id, 'failed', fail_unmet_controls.version, at, fail_unmet_controls.version, at, 'copy', why,
+        clock_timestamp()
     FROM scd2_internal.control c JOIN scd2_internal.flow f USING (flow_id) WHERE c.kind = 'begin flow'
     ON CONFLICT DO NOTHING;
     DELETE FROM scd2_internal.control;
 END $$;
-COMMENT ON FUNCTION scd2_internal.fail_unmet_controls(bigint, timestamptz, text) IS 'Settles the control records that were lost with the log.';
+COMMENT ON FUNCTION scd2_internal.fail_unmet_controls(bigint, timestamptz, text) IS
+    'Settles the control records that were lost with the log.';
 
-CREATE FUNCTION scd2.resume_capture(no_gap boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+CREATE FUNCTION scd2.resume_capture(no_gap boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME',
+    'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,22 +66,27 @@ BEGIN
     SELECT * INTO p FROM scd2_internal.position;
     why := scd2_internal.position_lost(p);
     IF why IS NULL THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = format('capture of database "%s" has nothing to resume from', current_database()),
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('capture of database "%s" has nothing to resume from', current_database()),
             DETAIL = 'Its place in the log is not lost.', HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
-    next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running') THEN 1 ELSE 0 END;
+    next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running') THEN 1
+        ELSE 0 END;
     at := greatest(p.commit_timestamp + interval '1 microsecond', clock_timestamp());
-    UPDATE scd2_internal.feed_state SET state = 'failed', gap = int8range(p.version + 1, NULL), error = format('changes were lost: %s', why), error_at = clock_timestamp()
+    UPDATE scd2_internal.feed_state SET state = 'failed', gap = int8range(p.version + 1, NULL),
+        error = format('changes were lost: %s', why), error_at = clock_timestamp()
         WHERE state = 'running';
     PERFORM scd2_internal.fail_unmet_controls(next_version, at, format('changes were lost: %s', why));
     UPDATE scd2_internal.position SET version = next_version, commit_timestamp = at, captured_lsn = NULL,
         database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
         system_identifier = (SELECT c.system_identifier FROM pg_control_system() c),
-        slot = format('pg_scd2_%s_%s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), substr(md5(gen_random_uuid()::text), 1, 8));
+        slot = format('pg_scd2_%s_%s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+            substr(md5(gen_random_uuid()::text), 1, 8));
     PERFORM scd2_internal.start_workers_at_commit();
 END $$;
 COMMENT ON FUNCTION scd2.resume_capture(boolean) IS
-    'Goes on capturing after the place in the log was lost (slot dropped or invalidated, restore, promotion, copy): each feed that ran gets a declared gap, from now on changes are captured for feeds that are enabled anew. '
+    'Goes on capturing after the place in the log was lost (slot dropped or invalidated, restore, promotion, copy): '
+    'each feed that ran gets a declared gap, from now on changes are captured for feeds that are enabled anew. '
     'For superusers and those they grant it to. Errors: 55000 if nothing is lost, 0A000 with no_gap (to come).';
 COMMENT ON FUNCTION scd2_internal.resume_capture(oid, boolean) IS 'Privileged twin of scd2.resume_capture.';
 REVOKE EXECUTE ON FUNCTION scd2.resume_capture(boolean) FROM public;

@@ -1,12 +1,15 @@
 -- 31_feed_define.sql: enabling, altering and disabling change data feeds.
 --
--- Enabling, in the caller's transaction: lock the source against writers, remember its replica identity and set it to FULL, make the feed relation, write the definition, and last
--- the control record. The worker meets that record at its place in the log; every transaction that wrote the source before has ended by then, because the lock waited for it, and every
--- later one writes full images.
+-- Enabling, in the caller's transaction: lock the source against writers, remember its replica identity and set it to
+-- FULL, make the feed relation, write the definition, and last the control record. The worker meets that record at its
+-- place in the log; every transaction that wrote the source before has ended by then, because the lock waited for it,
+-- and every later one writes full images.
 --
--- The functions that make relations switch pg_scd2.enable_change_feed_on_create off for their own duration: a feed has no feed.
+-- The functions that make relations switch pg_scd2.enable_change_feed_on_create off for their own duration: a feed has
+-- no feed.
 
--- Replica identities that were found on the leaves of a partitioned table, to be given back. (That of a plain table stands in the feed's row.)
+-- Replica identities that were found on the leaves of a partitioned table, to be given back. (That of a plain table
+-- stands in the feed's row.)
 CREATE TABLE scd2_internal.found_identity (
     feed_id    integer REFERENCES scd2_internal.feed,
     leaf_relid oid,
@@ -14,26 +17,31 @@ CREATE TABLE scd2_internal.found_identity (
     index_name name,
     PRIMARY KEY (feed_id, leaf_relid)
 );
-COMMENT ON TABLE scd2_internal.found_identity IS 'Replica identities found on the leaves of captured partitioned tables';
+COMMENT ON TABLE scd2_internal.found_identity IS
+    'Replica identities found on the leaves of captured partitioned tables';
 
 CREATE FUNCTION scd2_internal.current_identity(relation oid, OUT identity "char", OUT index_name name)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.relreplident, (SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid AND x.indisreplident)
+    SELECT c.relreplident, (SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
+        WHERE x.indrelid = c.oid AND x.indisreplident)
     FROM pg_class c WHERE c.oid = relation
 $$;
-COMMENT ON FUNCTION scd2_internal.current_identity(oid) IS 'A table''s replica identity (d, n, f, i) and, with i, its index.';
+COMMENT ON FUNCTION scd2_internal.current_identity(oid) IS
+    'A table''s replica identity (d, n, f, i) and, with i, its index.';
 
 CREATE FUNCTION scd2_internal.set_full_identity(feed_id integer, leaf oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found record := scd2_internal.current_identity(leaf);
 BEGIN
-    INSERT INTO scd2_internal.found_identity VALUES (set_full_identity.feed_id, leaf, found.identity, found.index_name) ON CONFLICT DO NOTHING;
+    INSERT INTO scd2_internal.found_identity VALUES (set_full_identity.feed_id, leaf, found.identity,
+        found.index_name) ON CONFLICT DO NOTHING;
     IF found.identity <> 'f' THEN
         EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', leaf::regclass);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.set_full_identity(integer, oid) IS 'Remembers the replica identity of a table of the feed and sets it to FULL.';
+COMMENT ON FUNCTION scd2_internal.set_full_identity(integer, oid) IS
+    'Remembers the replica identity of a table of the feed and sets it to FULL.';
 
 CREATE FUNCTION scd2_internal.give_back_identity(leaf oid, identity "char", index_name name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -41,7 +49,8 @@ BEGIN
     IF identity = 'f' OR (SELECT c.relreplident <> 'f' FROM pg_class c WHERE c.oid = leaf) IS NOT FALSE THEN
         RETURN;                             -- as it was, gone, or changed since by somebody who wants it so
     END IF;
-    IF identity = 'i' AND EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = leaf AND i.relname = index_name) THEN
+    IF identity = 'i' AND EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = leaf
+        AND i.relname = index_name) THEN
         EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY USING INDEX %I', leaf::regclass, index_name);
     ELSIF identity = 'n' THEN
         EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY NOTHING', leaf::regclass);
@@ -59,19 +68,23 @@ DECLARE
     f scd2_internal.feed;
     leaf oid;
 BEGIN
-    FOR f IN SELECT x.* FROM scd2_internal.feed x WHERE NOT x.disabled AND (x.source_relid = root OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(root) a)) LOOP
-        FOR leaf IN SELECT c.oid FROM scd2_internal.leaves(f.source_relid) l JOIN pg_class c ON c.oid = l WHERE c.relreplident <> 'f' AND c.relkind = 'r' LOOP
+    FOR f IN SELECT x.* FROM scd2_internal.feed x WHERE NOT x.disabled
+        AND (x.source_relid = root OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(root) a)) LOOP
+        FOR leaf IN SELECT c.oid FROM scd2_internal.leaves(f.source_relid) l JOIN pg_class c ON c.oid = l
+            WHERE c.relreplident <> 'f' AND c.relkind = 'r' LOOP
             BEGIN
                 PERFORM scd2_internal.set_full_identity(f.feed_id, leaf);
             EXCEPTION WHEN OTHERS THEN
-                RAISE WARNING 'could not set the replica identity of partition "%": %', scd2_internal.label(leaf), SQLERRM
+                RAISE WARNING 'could not set the replica identity of partition "%": %', scd2_internal.label(leaf),
+                    SQLERRM
                     USING HINT = format('ALTER TABLE %s REPLICA IDENTITY FULL;', leaf::regclass);
             END;
         END LOOP;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.set_leaf_identities(oid) IS
-    'Sets REPLICA IDENTITY FULL on each leaf of a captured partitioned table that lacks it; nothing for other tables. Never an error: a WARNING with the statement.';
+    'Sets REPLICA IDENTITY FULL on each leaf of a captured partitioned table that lacks it; nothing for other tables. '
+    'Never an error: a WARNING with the statement.';
 
 -- Makes "name" or says what stands in its place.
 CREATE FUNCTION scd2_internal.feed_name(source oid, feed text) RETURNS name
@@ -81,21 +94,25 @@ DECLARE
     own_schema name;
     own_name name;
 BEGIN
-    SELECT n.nspname, c.relname INTO own_schema, own_name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = source;
+    SELECT n.nspname, c.relname INTO own_schema, own_name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = source;
     IF feed IS NULL THEN
         RETURN scd2_internal.generated_name(own_name, 'changes');
     END IF;
     parts := parse_ident(feed);
     IF cardinality(parts) > 2 OR cardinality(parts) = 2 AND parts[1] <> own_schema THEN
-        PERFORM scd2_internal.refuse('22023', format('a feed is made in the schema of its source, "%s", not as "%s"', own_schema, feed));
+        PERFORM scd2_internal.refuse('22023',
+            format('a feed is made in the schema of its source, "%s", not as "%s"', own_schema, feed));
     END IF;
     IF octet_length(parts[cardinality(parts)]) > 63 THEN
-        PERFORM scd2_internal.refuse('42622', format('name "%s" is too long', parts[cardinality(parts)]), 'Names have at most 63 bytes.');
+        PERFORM scd2_internal.refuse('42622', format('name "%s" is too long', parts[cardinality(parts)]),
+            'Names have at most 63 bytes.');
     END IF;
     RETURN parts[cardinality(parts)];
 END $$;
 COMMENT ON FUNCTION scd2_internal.feed_name(oid, text) IS
-    'The name of a feed: as given, or <source>_changes clipped to 63 bytes. Errors: 22023 for another schema or what is no identifier, 42622 for a name that is too long.';
+    'The name of a feed: as given, or <source>_changes clipped to 63 bytes. Errors: 22023 for another schema or what '
+    'is no identifier, 42622 for a name that is too long.';
 
 CREATE FUNCTION scd2_internal.guard_feed(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -104,7 +121,8 @@ BEGIN
     EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', relation::regclass);
 END $$;
 COMMENT ON FUNCTION scd2_internal.guard_feed(oid) IS
-    'Puts the trigger on a relation of ours that keeps other writers out, and REPLICA IDENTITY FULL, so that publications do not stop our writes.';
+    'Puts the trigger on a relation of ours that keeps other writers out, and REPLICA IDENTITY FULL, so that '
+    'publications do not stop our writes.';
 
 CREATE FUNCTION scd2_internal.own_alone(relation oid, owner oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -112,75 +130,96 @@ DECLARE
     grantee oid;
 BEGIN
     EXECUTE format('ALTER TABLE %s OWNER TO %I', relation::regclass, pg_get_userbyid(owner));
-    FOR grantee IN SELECT DISTINCT x.grantee FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation AND x.grantee <> owner LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', relation::regclass, CASE grantee WHEN 0 THEN 'public' ELSE quote_ident(pg_get_userbyid(grantee)) END);
+    FOR grantee IN SELECT DISTINCT x.grantee FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation
+        AND x.grantee <> owner LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s', relation::regclass, CASE grantee WHEN 0 THEN 'public'
+            ELSE quote_ident(pg_get_userbyid(grantee)) END);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_alone(oid, oid) IS
-    'Gives a relation to its owner and takes away what default privileges gave to others: it holds what row policies and column grants on the source may hide.';
+    'Gives a relation to its owner and takes away what default privileges gave to others: it holds what row policies '
+    'and column grants on the source may hide.';
 
--- Two feeds with long names may clip to one name for their partitions; those are nobody's business, so a clash gets a number.
+-- Two feeds with long names may clip to one name for their partitions; those are nobody's business, so a clash gets a
+-- number.
 CREATE FUNCTION scd2_internal.leaf_name(schema name, feed name, label text) RETURNS name
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     candidate name := scd2_internal.generated_name(feed, label);
     n integer := 1;
 BEGIN
-    WHILE EXISTS (SELECT FROM pg_class c WHERE c.relname = candidate AND c.relnamespace = (SELECT s.oid FROM pg_namespace s WHERE s.nspname = schema)) LOOP
+    WHILE EXISTS (SELECT FROM pg_class c WHERE c.relname = candidate
+        AND c.relnamespace = (SELECT s.oid FROM pg_namespace s WHERE s.nspname = schema)) LOOP
         n := n + 1;
         candidate := scd2_internal.generated_name(feed, format('%s_%s', label, n));
     END LOOP;
     RETURN candidate;
 END $$;
-COMMENT ON FUNCTION scd2_internal.leaf_name(name, name, text) IS 'A name for a partition of a feed that is free in its schema: <feed>_label, clipped to 63 bytes, with a number if it is taken.';
+COMMENT ON FUNCTION scd2_internal.leaf_name(name, name, text) IS
+    'A name for a partition of a feed that is free in its schema: <feed>_label, clipped to 63 bytes, with a number if '
+    'it is taken.';
 
 CREATE FUNCTION scd2_internal.create_feed_relation(source oid, except_column_list name[], feed name) RETURNS oid
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off
+        SET client_min_messages = warning AS $$
 DECLARE
     own record;
     columns text;
     qualified text;
     leaf text;
 BEGIN
-    SELECT c.relowner, n.nspname INTO own FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = source;
+    SELECT c.relowner, n.nspname INTO own FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = source;
     SELECT string_agg(format('%I %s', f.name, format_type(f.type, f.typmod))
-                      || CASE WHEN f.collation_oid <> 0 AND f.collation_oid <> t.typcollation THEN ' COLLATE ' || f.collation_oid::regcollation ELSE '' END
+                      || CASE WHEN f.collation_oid <> 0 AND f.collation_oid <> t.typcollation THEN ' COLLATE '
+                          || f.collation_oid::regcollation ELSE '' END
                       || CASE WHEN f.not_null THEN ' NOT NULL' ELSE '' END, ', ' ORDER BY f.ordinal)
     INTO columns
     FROM scd2_internal.feed_columns(source, except_column_list) f JOIN pg_type t ON t.oid = f.type;
     qualified := format('%I.%I', own.nspname, feed);
     leaf := format('%I.%I', own.nspname, scd2_internal.leaf_name(own.nspname, feed, 'p1'));
     EXECUTE format('CREATE TABLE %s (%s) PARTITION BY RANGE (_commit_version)', qualified, columns);
-    EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (MINVALUE) TO (MAXVALUE) USING heap', leaf, qualified);
+    EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (MINVALUE) TO (MAXVALUE) USING heap', leaf,
+        qualified);
     -- Both ascend with the place in the table, so ranges of versions and of times read only their own pages.
-    EXECUTE format('CREATE INDEX ON %s USING brin (_commit_version, _commit_timestamp) WITH (pages_per_range = 16)', qualified);
-    EXECUTE format('COMMENT ON TABLE %s IS %L', qualified, format('change data feed of %s, written by pg_scd2 alone', source::regclass));
-    PERFORM scd2_internal.guard_feed(r), scd2_internal.own_alone(r, own.relowner) FROM unnest(ARRAY[qualified, leaf]::regclass[]) r;
+    EXECUTE format('CREATE INDEX ON %s USING brin (_commit_version, _commit_timestamp) WITH (pages_per_range = 16)',
+        qualified);
+    EXECUTE format('COMMENT ON TABLE %s IS %L', qualified,
+        format('change data feed of %s, written by pg_scd2 alone', source::regclass));
+    PERFORM scd2_internal.guard_feed(r), scd2_internal.own_alone(r, own.relowner)
+        FROM unnest(ARRAY[qualified, leaf]::regclass[]) r;
     RETURN qualified::regclass;
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_feed_relation(oid, name[], name) IS
-    'Makes the relation of a feed: partitioned by version with one partition, indexed, guarded, owned by the source''s owner. Errors: 42P07 if the name is taken.';
+    'Makes the relation of a feed: partitioned by version with one partition, indexed, guarded, owned by the '
+    'source''s owner. Errors: 42P07 if the name is taken.';
 
 CREATE FUNCTION scd2_internal.layout_misfit(source oid, except_column_list name[], feed oid) RETURNS name
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(w.name, h.attname)
     FROM scd2_internal.feed_columns(source, except_column_list) w
-         FULL JOIN (SELECT a.* FROM pg_attribute a WHERE a.attrelid = feed AND a.attnum > 0 AND NOT a.attisdropped) h ON h.attname = w.name
+         FULL JOIN (SELECT a.* FROM pg_attribute a WHERE a.attrelid = feed AND a.attnum > 0
+             AND NOT a.attisdropped) h ON h.attname = w.name
     WHERE (h.atttypid, h.atttypmod, h.attcollation) IS DISTINCT FROM (w.type, w.typmod, w.collation_oid)
           AND (w.name IS NOT NULL OR h.attnotnull OR h.attname = ANY (except_column_list))
        OR w.name IS NOT NULL AND h.attnotnull <> w.not_null
     ORDER BY w.ordinal LIMIT 1
 $$;
 COMMENT ON FUNCTION scd2_internal.layout_misfit(oid, name[], oid) IS
-    'The first column in which a relation differs from what the feed of a source must have (more columns, if they can be NULL, do no harm); NULL if it fits.';
+    'The first column in which a relation differs from what the feed of a source must have (more columns, if they can '
+    'be NULL, do no harm); NULL if it fits.';
 
-CREATE FUNCTION scd2_internal.enable_statement(source oid, retention interval, except_column_list name[], feed name) RETURNS text
+CREATE FUNCTION scd2_internal.enable_statement(source oid, retention interval, except_column_list name[], feed name)
+    RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('SELECT scd2.enable_change_feed(%L', source::regclass) || CASE WHEN retention IS NOT NULL THEN format(', retention => %L', retention) ELSE '' END
-        || CASE WHEN cardinality(except_column_list) > 0 THEN format(', except_column_list => %L', except_column_list) ELSE '' END
+    SELECT format('SELECT scd2.enable_change_feed(%L', source::regclass) || CASE
+        WHEN retention IS NOT NULL THEN format(', retention => %L', retention) ELSE '' END
+        || CASE WHEN cardinality(except_column_list) > 0 THEN format(', except_column_list => %L', except_column_list)
+            ELSE '' END
         || CASE WHEN feed IS NOT NULL THEN format(', feed => %L', quote_ident(feed)) ELSE '' END || ')'
 $$;
-COMMENT ON FUNCTION scd2_internal.enable_statement(oid, interval, name[], name) IS 'The call, for hints, that enables a feed with these arguments; NULL or empty ones are left out.';
+COMMENT ON FUNCTION scd2_internal.enable_statement(oid, interval, name[], name) IS
+    'The call, for hints, that enables a feed with these arguments; NULL or empty ones are left out.';
 
 -- A feed that was disabled is used again if what it would get now fits what it has.
 CREATE FUNCTION scd2_internal.former_feed(caller oid, source oid, except_column_list name[], feed name) RETURNS oid
@@ -189,11 +228,13 @@ DECLARE
     there pg_class;
     problem text;
 BEGIN
-    SELECT c.* INTO there FROM pg_class c WHERE c.relname = feed AND c.relnamespace = (SELECT s.relnamespace FROM pg_class s WHERE s.oid = source);
+    SELECT c.* INTO there FROM pg_class c WHERE c.relname = feed
+        AND c.relnamespace = (SELECT s.relnamespace FROM pg_class s WHERE s.oid = source);
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    IF NOT EXISTS (SELECT FROM scd2_internal.feed f WHERE f.disabled AND f.feed_relid = there.oid AND f.source_relid = source) THEN
+    IF NOT EXISTS (SELECT FROM scd2_internal.feed f WHERE f.disabled AND f.feed_relid = there.oid
+        AND f.source_relid = source) THEN
         problem := 'It is no former change data feed of this table.';
     ELSIF NOT pg_has_role(caller, there.relowner, 'USAGE') THEN
         problem := 'It is a former change data feed of this table, but you do not own it.';
@@ -204,24 +245,30 @@ BEGIN
             RETURN there.oid;
         END IF;
     END IF;
-    PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(there.oid)), problem,
-        scd2_internal.enable_statement(source, NULL, except_column_list, scd2_internal.generated_name(feed, '2')) || ';');
+    PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(there.oid)),
+        problem,
+        scd2_internal.enable_statement(source, NULL, except_column_list, scd2_internal.generated_name(feed, '2'))
+            || ';');
 END $$;
 COMMENT ON FUNCTION scd2_internal.former_feed(oid, oid, name[], name) IS
-    'The relation of this name if it is a former feed of the source and fits, NULL if there is none. Errors: 42P07 if there is another relation.';
+    'The relation of this name if it is a former feed of the source and fits, NULL if there is none. Errors: 42P07 if '
+    'there is another relation.';
 
 CREATE FUNCTION scd2_internal.note_children(source oid) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     children text;
 BEGIN
-    SELECT string_agg(format('"%s"', scd2_internal.label(i.inhrelid)), ', ' ORDER BY i.inhseqno, i.inhrelid::regclass::text) INTO children
+    SELECT string_agg(format('"%s"', scd2_internal.label(i.inhrelid)), ', ' ORDER BY i.inhseqno,
+        i.inhrelid::regclass::text) INTO children
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent WHERE i.inhparent = source AND c.relkind = 'r';
     IF children IS NOT NULL THEN
-        RAISE NOTICE 'the change data feed of "%" does not have the changes of tables that inherit from it: %', scd2_internal.label(source), children;
+        RAISE NOTICE 'the change data feed of "%" does not have the changes of tables that inherit from it: %',
+            scd2_internal.label(source), children;
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.note_children(oid) IS 'NOTICE if tables inherit from the source: their rows are not its rows.';
+COMMENT ON FUNCTION scd2_internal.note_children(oid) IS
+    'NOTICE if tables inherit from the source: their rows are not its rows.';
 
 CREATE FUNCTION scd2_internal.check_enable(caller oid, source oid, except_column_list name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -233,17 +280,21 @@ BEGIN
     PERFORM scd2_internal.check_kind(source);
     SELECT c.relnamespace INTO schema FROM pg_class c WHERE c.oid = source;
     IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
-        PERFORM scd2_internal.refuse('42501', format('permission denied for schema %s', schema::regnamespace), 'The feed is made there.');
+        PERFORM scd2_internal.refuse('42501', format('permission denied for schema %s', schema::regnamespace),
+            'The feed is made there.');
     END IF;
     f := scd2_internal.feed_of(source);
     IF f.feed_id IS NOT NULL THEN
-        PERFORM scd2_internal.refuse('42710', format('table "%s" has a change data feed already: "%s"', scd2_internal.label(source), scd2_internal.label(f.feed_relid)));
+        PERFORM scd2_internal.refuse('42710',
+            format('table "%s" has a change data feed already: "%s"', scd2_internal.label(source),
+            scd2_internal.label(f.feed_relid)));
     END IF;
     PERFORM scd2_internal.check_excepted(source, except_column_list);
     PERFORM scd2_internal.check_columns(source, except_column_list);
     PERFORM scd2_internal.check_publications(source);
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_enable(oid, oid, name[]) IS 'Everything that stands against enabling the feed of a table. Errors: as scd2.enable_change_feed.';
+COMMENT ON FUNCTION scd2_internal.check_enable(oid, oid, name[]) IS
+    'Everything that stands against enabling the feed of a table. Errors: as scd2.enable_change_feed.';
 
 CREATE FUNCTION scd2_internal.check_retention(retention interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -255,15 +306,19 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_retention(interval) IS 'Errors: 22023 for a negative retention.';
 
 -- Definition and control record of a feed whose source is locked and whose relation is there.
-CREATE FUNCTION scd2_internal.register_feed(source oid, feed oid, retention interval, except_column_list name[]) RETURNS void
+CREATE FUNCTION scd2_internal.register_feed(source oid, feed oid, retention interval, except_column_list name[])
+    RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found record := scd2_internal.current_identity(source);
     id integer;
 BEGIN
-    INSERT INTO scd2_internal.feed (source_schema, source_name, feed_schema, feed_name, source_relid, feed_relid, except_columns, retention, found_identity, found_index)
-    SELECT sn.nspname, s.relname, fn.nspname, f.relname, s.oid, f.oid, except_column_list, register_feed.retention, found.identity, found.index_name
-    FROM pg_class s JOIN pg_namespace sn ON sn.oid = s.relnamespace, pg_class f JOIN pg_namespace fn ON fn.oid = f.relnamespace
+    INSERT INTO scd2_internal.feed (source_schema, source_name, feed_schema, feed_name, source_relid, feed_relid,
+        except_columns, retention, found_identity, found_index)
+    SELECT sn.nspname, s.relname, fn.nspname, f.relname, s.oid, f.oid, except_column_list, register_feed.retention,
+        found.identity, found.index_name
+    FROM pg_class s JOIN pg_namespace sn ON sn.oid = s.relnamespace, pg_class f
+        JOIN pg_namespace fn ON fn.oid = f.relnamespace
     WHERE s.oid = source AND f.oid = feed
     RETURNING feed_id INTO id;
     PERFORM scd2_internal.set_full_identity(id, l) FROM scd2_internal.leaves(source) l;
@@ -271,11 +326,14 @@ BEGIN
     VALUES ('enable feed', id, source, feed, CASE WHEN except_column_list <> '{}' THEN except_column_list::text END);
 END $$;
 COMMENT ON FUNCTION scd2_internal.register_feed(oid, oid, interval, name[]) IS
-    'Writes a feed''s definition, sets the replica identities and leaves the control record from which on changes are captured.';
+    'Writes a feed''s definition, sets the replica identities and leaves the control record from which on changes are '
+    'captured.';
 
-CREATE FUNCTION scd2.enable_change_feed(source regclass, retention interval DEFAULT NULL, except_column_list name[] DEFAULT '{}', feed text DEFAULT NULL) RETURNS regclass
+CREATE FUNCTION scd2.enable_change_feed(source regclass, retention interval DEFAULT NULL,
+    except_column_list name[] DEFAULT '{}', feed text DEFAULT NULL) RETURNS regclass
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
-CREATE FUNCTION scd2_internal.enable_change_feed(caller oid, source regclass, retention interval, except_column_list name[], feed text) RETURNS regclass
+CREATE FUNCTION scd2_internal.enable_change_feed(caller oid, source regclass, retention interval,
+    except_column_list name[], feed text) RETURNS regclass
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed_name name;
@@ -315,11 +373,16 @@ BEGIN
     END IF;
     RETURN found_id;
 END $$;
-COMMENT ON FUNCTION scd2_internal.enabled_feed(oid, regclass) IS 'The feed of a table, enabled if it is off. Errors as scd2.enable_change_feed.';
+COMMENT ON FUNCTION scd2_internal.enabled_feed(oid, regclass) IS
+    'The feed of a table, enabled if it is off. Errors as scd2.enable_change_feed.';
 
 COMMENT ON FUNCTION scd2.enable_change_feed(regclass, interval, name[], text) IS
-    'Records every change of a table from the caller''s commit on in a change data feed, and returns the feed''s relation. source: an ordinary or partitioned table that you own; '
-    'retention: how long rows are kept, NULL: pg_scd2.feed_retention; except_column_list: columns that are never stored; feed: its name in the source''s schema, NULL: <source>_changes. '
-    'Sets REPLICA IDENTITY FULL where it is not set, under an ACCESS EXCLUSIVE lock that is tried for pg_scd2.lock_timeout. '
-    'Errors: 42501 not the owner, 42809, 55000, 0A000 no table that can be captured, 42710 it has a feed, 42P07 the name is taken, 42703, 42701 wrong columns, 54011, 54000 too many or too wide, '
+    'Records every change of a table from the caller''s commit on in a change data feed, and returns the feed''s '
+    'relation. source: an ordinary or partitioned table that you own; '
+    'retention: how long rows are kept, NULL: pg_scd2.feed_retention; except_column_list: columns that are never '
+    'stored; feed: its name in the source''s schema, NULL: <source>_changes. '
+    'Sets REPLICA IDENTITY FULL where it is not set, under an ACCESS EXCLUSIVE lock that is tried for '
+    'pg_scd2.lock_timeout. '
+    'Errors: 42501 not the owner, 42809, 55000, 0A000 no table that can be captured, 42710 it has a feed, 42P07 the '
+    'name is taken, 42703, 42701 wrong columns, 54011, 54000 too many or too wide, '
     '55000 a publication or a setting is in the way, 55P03 the lock was not to be had.';

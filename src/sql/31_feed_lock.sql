@@ -1,14 +1,14 @@
 -- 31_feed_lock.sql: locks on users' tables.
 --
--- A request for a strong lock that waits makes everybody who comes later wait behind it. So a lock is tried for 100 ms, given up, and tried again after a
--- pause, until pg_scd2.lock_timeout has passed in total. All tables of one call are tried together in one subtransaction, so that between
--- two tries nothing is held.
+-- A request for a strong lock that waits makes everybody who comes later wait behind it. So a lock is tried for 100 ms,
+-- given up, and tried again after a pause, until pg_scd2.lock_timeout has passed in total. All tables of one call are
+-- tried together in one subtransaction, so that between two tries nothing is held.
 --
--- A waiter makes the server cancel an autovacuum that is in its way, but only after deadlock_timeout, which no try of ours reaches. So we cancel it, with the same exception: not
--- one that prevents wraparound.
+-- A waiter makes the server cancel an autovacuum that is in its way, but only after deadlock_timeout, which no try of
+-- ours reaches. So we cancel it, with the same exception: not one that prevents wraparound.
 --
--- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose changes the feed will not contain; ACCESS EXCLUSIVE
--- where ALTER TABLE needs it.
+-- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose
+-- changes the feed will not contain; ACCESS EXCLUSIVE where ALTER TABLE needs it.
 
 CREATE FUNCTION scd2_internal.try_lock(relations oid[], modes text[]) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
@@ -23,25 +23,31 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN false;
 END $$;
 COMMENT ON FUNCTION scd2_internal.try_lock(oid[], text[]) IS
-    'Locks all of these tables, each in its mode, until the transaction ends, or, when one is not to be had within 100 ms, none of them. Returns whether it did.';
+    'Locks all of these tables, each in its mode, until the transaction ends, or, when one is not to be had within '
+    '100 ms, none of them. Returns whether it did.';
 
 CREATE FUNCTION scd2_internal.age_text(since timestamptz) RETURNS text
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT to_char(make_interval(secs => greatest(extract(epoch FROM clock_timestamp() - since), 0)::double precision), 'HH24:MI:SS')
+    SELECT to_char(make_interval(secs => greatest(extract(epoch FROM clock_timestamp() - since), 0)::double precision),
+        'HH24:MI:SS')
 $$;
-COMMENT ON FUNCTION scd2_internal.age_text(timestamptz) IS 'The time since then as hours, minutes and seconds, whatever IntervalStyle is.';
+COMMENT ON FUNCTION scd2_internal.age_text(timestamptz) IS
+    'The time since then as hours, minutes and seconds, whatever IntervalStyle is.';
 
 -- Who is in the way. A prepared transaction has no process.
 CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT relation oid, OUT who text, OUT fix text)
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.relation,
            CASE WHEN l.pid IS NOT NULL
-                THEN format('process %s has held a lock on it for %s (%s)', l.pid, scd2_internal.age_text(a.xact_start), coalesce(a.state, a.backend_type))
-                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid, scd2_internal.age_text(p.prepared)) END,
+                THEN format('process %s has held a lock on it for %s (%s)', l.pid, scd2_internal.age_text(a.xact_start),
+                    coalesce(a.state, a.backend_type))
+                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid,
+                    scd2_internal.age_text(p.prepared)) END,
            CASE WHEN l.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s);', l.pid)
                 ELSE format('COMMIT PREPARED %L; or: ROLLBACK PREPARED %1$L;', p.gid) END
     FROM unnest(relations, modes) r (oid, mode)
-         JOIN pg_locks l ON l.locktype = 'relation' AND l.relation = r.oid AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+         JOIN pg_locks l ON l.locktype = 'relation' AND l.relation = r.oid AND l.granted
+             AND l.pid IS DISTINCT FROM pg_backend_pid()
               AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
               AND (r.mode = 'ACCESS EXCLUSIVE' OR l.mode NOT IN ('AccessShareLock', 'RowShareLock'))
          LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -49,7 +55,8 @@ CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT rel
     ORDER BY coalesce(a.xact_start, p.prepared) LIMIT 1
 $$;
 COMMENT ON FUNCTION scd2_internal.lock_holder(oid[], text[]) IS
-    'The oldest holder of a lock that conflicts with one of these: on which table, who, since when and in what state, and the statement that ends it.';
+    'The oldest holder of a lock that conflicts with one of these: on which table, who, since when and in what state, '
+    'and the statement that ends it.';
 
 CREATE FUNCTION scd2_internal.cancel_autovacuum(relations oid[]) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -59,7 +66,9 @@ CREATE FUNCTION scd2_internal.cancel_autovacuum(relations oid[]) RETURNS void
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
       AND a.backend_type = 'autovacuum worker' AND a.query NOT LIKE '%(to prevent wraparound)'
 $$;
-COMMENT ON FUNCTION scd2_internal.cancel_autovacuum(oid[]) IS 'Cancels autovacuum workers that hold locks on these tables, as the server does for a waiter, except those that prevent wraparound.';
+COMMENT ON FUNCTION scd2_internal.cancel_autovacuum(oid[]) IS
+    'Cancels autovacuum workers that hold locks on these tables, as the server does for a waiter, except those that '
+    'prevent wraparound.';
 
 CREATE FUNCTION scd2_internal.lock_tables(relations oid[], modes text[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -72,9 +81,11 @@ BEGIN
         SELECT h.* INTO holder FROM scd2_internal.lock_holder(relations, modes) h;
         IF clock_timestamp() >= deadline THEN
             PERFORM scd2_internal.refuse('55P03',
-                format('could not lock table "%s" within %s', scd2_internal.label(coalesce(holder.relation, relations[1])), patience)
+                format('could not lock table "%s" within %s',
+                    scd2_internal.label(coalesce(holder.relation, relations[1])), patience)
                     || coalesce(': ' || holder.who, ''),
-                'pg_scd2.lock_timeout bounds the wait; the lock is tried briefly, again and again, so that nobody queues behind it.',
+                'pg_scd2.lock_timeout bounds the wait; the lock is tried briefly, again and again, so that nobody '
+                'queues behind it.',
                 coalesce(holder.fix || ' -- or wait until that has ended', 'Try again.'));
         END IF;
         PERFORM scd2_internal.cancel_autovacuum(relations);
@@ -82,7 +93,8 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.lock_tables(oid[], text[]) IS
-    'Locks all of these tables until the transaction ends, trying for pg_scd2.lock_timeout in total. Errors: 55P03, naming who holds a lock, since when and in what state.';
+    'Locks all of these tables until the transaction ends, trying for pg_scd2.lock_timeout in total. Errors: 55P03, '
+    'naming who holds a lock, since when and in what state.';
 
 -- The root first: with it locked no partition comes or goes.
 CREATE FUNCTION scd2_internal.lock_source(source oid, for_identity boolean) RETURNS void
@@ -97,7 +109,8 @@ BEGIN
     END IF;
     LOOP
         SELECT array_agg(c.oid ORDER BY c.oid),
-               array_agg(CASE WHEN for_identity AND c.relreplident <> 'f' THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE ROW EXCLUSIVE' END ORDER BY c.oid)
+               array_agg(CASE WHEN for_identity AND c.relreplident <> 'f' THEN 'ACCESS EXCLUSIVE'
+                   ELSE 'SHARE ROW EXCLUSIVE' END ORDER BY c.oid)
         INTO relations, modes
         FROM scd2_internal.leaves(source) l JOIN pg_class c ON c.oid = l;
         EXIT WHEN relations IS NULL OR modes = locked;      -- an identity may have been changed before we had the lock
@@ -106,4 +119,5 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.lock_source(oid, boolean) IS
-    'Locks a table, or a partitioned table and its leaves, against writers; those whose replica identity is to be set (for_identity, not FULL yet) against everybody. Errors: 55P03.';
+    'Locks a table, or a partitioned table and its leaves, against writers; those whose replica identity is to be set '
+    '(for_identity, not FULL yet) against everybody. Errors: 55P03.';

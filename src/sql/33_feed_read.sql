@@ -1,10 +1,11 @@
 -- 33_feed_read.sql: reading feeds by range.
 --
--- table_changes runs with its caller's rights: who may SELECT from the feed may read it, nobody else. What it must ask the catalogs, whom ordinary users may not read, it
--- asks scd2._feed_range, which answers only to those who may read the feed. Functions whose names begin with an underscore are parts of others, no interface.
+-- table_changes runs with its caller's rights: who may SELECT from the feed may read it, nobody else. What it must ask
+-- the catalogs, whom ordinary users may not read, it asks scd2._feed_range, which answers only to those who may read
+-- the feed. Functions whose names begin with an underscore are parts of others, no interface.
 --
--- Bounds reach the query as constants, so that partitions are pruned and the index is used. Versions and timestamps ascend together, so a
--- range of timestamps is the same rows as the range of versions that it resolves to.
+-- Bounds reach the query as constants, so that partitions are pruned and the index is used. Versions and timestamps
+-- ascend together, so a range of timestamps is the same rows as the range of versions that it resolves to.
 
 CREATE FUNCTION scd2.latest_version() RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -23,43 +24,59 @@ BEGIN
     END IF;
     SELECT x.* INTO f FROM scd2_internal.feed x WHERE relation IN (x.source_relid, x.feed_relid) AND NOT x.disabled;
     IF NOT FOUND THEN
-        SELECT x.* INTO f FROM scd2_internal.feed x WHERE relation IN (x.source_relid, x.feed_relid) ORDER BY x.feed_id DESC LIMIT 1;
+        SELECT x.* INTO f FROM scd2_internal.feed x WHERE relation IN (x.source_relid, x.feed_relid)
+            ORDER BY x.feed_id DESC LIMIT 1;
         IF FOUND AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN
-            PERFORM scd2_internal.refuse('55000', format('the change data feed of table "%s" was disabled', scd2_internal.label(f.source_relid)),
-                'What it had recorded can still be read from its relation, if that was not dropped.', format('SELECT scd2.enable_change_feed(%L);', f.source_relid::regclass));
+            PERFORM scd2_internal.refuse('55000',
+                format('the change data feed of table "%s" was disabled', scd2_internal.label(f.source_relid)),
+                'What it had recorded can still be read from its relation, if that was not dropped.',
+                    format('SELECT scd2.enable_change_feed(%L);', f.source_relid::regclass));
         END IF;
         f := scd2_internal.require_feed_of(relation);
     END IF;
     IF NOT has_table_privilege(caller, f.feed_relid, 'SELECT') THEN
-        PERFORM scd2_internal.refuse('42501', format('permission denied for table "%s"', scd2_internal.label(f.feed_relid)));
+        PERFORM scd2_internal.refuse('42501',
+            format('permission denied for table "%s"', scd2_internal.label(f.feed_relid)));
     END IF;
     RETURN f;
 END $$;
 COMMENT ON FUNCTION scd2_internal.readable_feed(oid, oid) IS
-    'The feed of a source, or that a relation is. Errors: 55000 there is none or it was disabled, 42501 "caller" may not SELECT from it.';
+    'The feed of a source, or that a relation is. Errors: 55000 there is none or it was disabled, 42501 "caller" may '
+    'not SELECT from it.';
 
 -- A feed that capture has not reached yet begins at a version that is not given out yet.
-CREATE FUNCTION scd2_internal.feed_extent(id integer, OUT enabled_version bigint, OUT enabled_at timestamptz, OUT earliest_version bigint, OUT latest_version bigint, OUT gap int8range)
+CREATE FUNCTION scd2_internal.feed_extent(id integer, OUT enabled_version bigint, OUT enabled_at timestamptz,
+    OUT earliest_version bigint, OUT latest_version bigint, OUT gap int8range)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(s.enabled_version, p.version, 0), coalesce(s.enabled_at, p.commit_timestamp, '-infinity'), coalesce(s.earliest_version, p.version, 0), coalesce(p.version, 0), s.gap
-    FROM (VALUES (id)) i LEFT JOIN scd2_internal.position p ON p.singleton LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id
+    SELECT coalesce(s.enabled_version, p.version, 0), coalesce(s.enabled_at, p.commit_timestamp, '-infinity'),
+        coalesce(s.earliest_version, p.version, 0), coalesce(p.version, 0), s.gap
+    FROM (VALUES (id)) i LEFT JOIN scd2_internal.position p ON p.singleton
+        LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id
 $$;
-COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS 'Since when a feed is, what of it can be read, and which versions it lacks.';
+COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS
+    'Since when a feed is, what of it can be read, and which versions it lacks.';
 
-CREATE FUNCTION scd2_internal.refuse_start(f scd2_internal.feed, asked text, earliest bigint, since timestamptz, removed boolean) RETURNS void
+CREATE FUNCTION scd2_internal.refuse_start(f scd2_internal.feed, asked text, earliest bigint, since timestamptz,
+    removed boolean) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM scd2_internal.refuse('22023', format('the change data feed of table "%s" does not reach back to %s', scd2_internal.label(f.source_relid), asked),
-        CASE WHEN removed THEN format('It has changes since version %s; older ones were removed by retention (kept for %s).',
+    PERFORM scd2_internal.refuse('22023',
+        format('the change data feed of table "%s" does not reach back to %s',
+            scd2_internal.label(f.source_relid), asked),
+        CASE WHEN removed
+            THEN format('It has changes since version %s; older ones were removed by retention (kept for %s).',
                                       earliest, coalesce(f.retention::text, current_setting('pg_scd2.feed_retention')))
-             ELSE format('It was enabled at version %s (%s); changes before that were not recorded.', earliest, since) END,
+             ELSE format('It was enabled at version %s (%s); changes before that were not recorded.', earliest,
+                 since) END,
         format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, earliest));
 END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, boolean) IS
     'Raises 22023: what was asked for, what is there since when, and why the rest is not.';
 
--- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has it.
-CREATE FUNCTION scd2_internal.range_has_gap(f scd2_internal.feed, gap int8range, first bigint, last bigint, starting timestamptz, ending timestamptz) RETURNS boolean
+-- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
+-- it.
+CREATE FUNCTION scd2_internal.range_has_gap(f scd2_internal.feed, gap int8range, first bigint, last bigint,
+    starting timestamptz, ending timestamptz) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     before timestamptz;
@@ -71,30 +88,39 @@ BEGIN
     IF starting IS NULL AND ending IS NULL THEN
         RETURN true;
     END IF;
-    before := scd2_internal.as_owner(f.feed_relid, format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version < $1', f.feed_relid::regclass), lower(gap));
-    after := scd2_internal.as_owner(f.feed_relid, format('SELECT min(_commit_timestamp) FROM %s WHERE _commit_version >= $1', f.feed_relid::regclass), upper(gap));
+    before := scd2_internal.as_owner(f.feed_relid,
+        format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version < $1', f.feed_relid::regclass), lower(gap));
+    after := scd2_internal.as_owner(f.feed_relid,
+        format('SELECT min(_commit_timestamp) FROM %s WHERE _commit_version >= $1', f.feed_relid::regclass),
+        upper(gap));
     RETURN coalesce(ending > before, true) AND coalesce(starting < after, true);
 END $$;
-COMMENT ON FUNCTION scd2_internal.range_has_gap(scd2_internal.feed, int8range, bigint, bigint, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION
+    scd2_internal.range_has_gap(scd2_internal.feed, int8range, bigint, bigint, timestamptz, timestamptz) IS
     'Whether versions that a feed lacks lie in a range given by versions, timestamps or both.';
 
-CREATE FUNCTION scd2_internal.check_order(starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz) RETURNS void
+CREATE FUNCTION scd2_internal.check_order(starting_version bigint, ending_version bigint,
+    starting_timestamp timestamptz, ending_timestamp timestamptz) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF starting_version > ending_version AND starting_version <> ending_version + 1 THEN
-        PERFORM scd2_internal.refuse('22023', format('the range starts at version %s, after its end at version %s', starting_version, ending_version));
+        PERFORM scd2_internal.refuse('22023',
+            format('the range starts at version %s, after its end at version %s', starting_version, ending_version));
     ELSIF starting_timestamp > ending_timestamp THEN
-        PERFORM scd2_internal.refuse('22023', format('the range starts at %s, after its end at %s', starting_timestamp, ending_timestamp));
+        PERFORM scd2_internal.refuse('22023',
+            format('the range starts at %s, after its end at %s', starting_timestamp, ending_timestamp));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_order(bigint, bigint, timestamptz, timestamptz) IS
     'Errors: 22023 if a range is reversed; a start right after the end is an empty range, which who polls asks for.';
 
-CREATE FUNCTION scd2._feed_range(relation regclass, starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz, across_gap boolean,
-                                 OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
+CREATE FUNCTION scd2._feed_range(relation regclass, starting_version bigint, ending_version bigint,
+    starting_timestamp timestamptz, ending_timestamp timestamptz, across_gap boolean,
+    OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
-CREATE FUNCTION scd2_internal._feed_range(caller oid, relation regclass, starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz,
-                                 across_gap boolean, OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
+CREATE FUNCTION scd2_internal._feed_range(caller oid, relation regclass, starting_version bigint, ending_version bigint,
+    starting_timestamp timestamptz, ending_timestamp timestamptz, across_gap boolean,
+    OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f scd2_internal.feed := scd2_internal.readable_feed(caller, relation);
@@ -105,23 +131,30 @@ BEGIN
     gap := extent.gap;
     PERFORM scd2_internal.check_order(starting_version, ending_version, starting_timestamp, ending_timestamp);
     IF starting_version < extent.earliest_version THEN
-        PERFORM scd2_internal.refuse_start(f, format('version %s', starting_version), extent.earliest_version, extent.enabled_at, removed);
+        PERFORM scd2_internal.refuse_start(f, format('version %s', starting_version), extent.earliest_version,
+            extent.enabled_at, removed);
     END IF;
     IF starting_timestamp < extent.enabled_at THEN
-        PERFORM scd2_internal.refuse_start(f, starting_timestamp::text, extent.earliest_version, extent.enabled_at, removed);
+        PERFORM scd2_internal.refuse_start(f, starting_timestamp::text, extent.earliest_version, extent.enabled_at,
+            removed);
     END IF;
-    -- The version at which a feed was enabled is a legal start, but no change of it is in the feed (a relation that is used again may have one of the former feed).
+    -- The version at which a feed was enabled is a legal start, but no change of it is in the feed (a relation that is
+    -- used again may have one of the former feed).
     first_version := greatest(starting_version, extent.earliest_version, extent.enabled_version + 1);
     last_version := least(ending_version, extent.latest_version);
-    IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp, ending_timestamp) THEN
-        PERFORM scd2_internal.refuse('55000', format('the change data feed of table "%s" has a gap in this range', scd2_internal.label(f.source_relid)),
+    IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp,
+        ending_timestamp) THEN
+        PERFORM scd2_internal.refuse('55000',
+            format('the change data feed of table "%s" has a gap in this range', scd2_internal.label(f.source_relid)),
             format('Changes of versions %s were not recorded.', gap),
             'SELECT * FROM scd2.diagnose();');
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2._feed_range(regclass, bigint, bigint, timestamptz, timestamptz, boolean) IS
-    'Part of table_changes: checks a range of a feed (relation: it or its source) and returns the feed, the first and the last version to read, and the gap it has. '
-    'Errors: 55000 no feed or, unless across_gap, a gap in the range; 22023 a reversed range or one that begins before the feed; 42501 no right to read the feed.';
+    'Part of table_changes: checks a range of a feed (relation: it or its source) and returns the feed, the first and '
+    'the last version to read, and the gap it has. '
+    'Errors: 55000 no feed or, unless across_gap, a gap in the range; 22023 a reversed range or one that begins '
+    'before the feed; 42501 no right to read the feed.';
 
 -- A bound as text: digits are a version, all else a timestamp.
 CREATE FUNCTION scd2._bound(bound text, OUT version bigint, OUT "timestamp" timestamptz)
@@ -133,7 +166,8 @@ BEGIN
         "timestamp" := bound::timestamptz;
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2._bound(text) IS 'Part of table_changes: a bound as version or timestamp. Errors: 22007, 22008 no timestamp.';
+COMMENT ON FUNCTION scd2._bound(text) IS
+    'Part of table_changes: a bound as version or timestamp. Errors: 22007, 22008 no timestamp.';
 
 CREATE FUNCTION scd2._range_condition(starting_timestamp timestamptz, ending_timestamp timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -142,20 +176,27 @@ CREATE FUNCTION scd2._range_condition(starting_timestamp timestamptz, ending_tim
         || CASE WHEN ending_timestamp IS NOT NULL THEN ' AND c._commit_timestamp <= $4' ELSE '' END
         || ' ORDER BY c._commit_version, c._change_ordinal'
 $$;
-COMMENT ON FUNCTION scd2._range_condition(timestamptz, timestamptz) IS 'Part of table_changes: condition and order of its query; $1, $2 are versions, $3, $4 timestamps.';
+COMMENT ON FUNCTION scd2._range_condition(timestamptz, timestamptz) IS
+    'Part of table_changes: condition and order of its query; $1, $2 are versions, $3, $4 timestamps.';
 
--- The forms of table_changes with typed rows end here. The result has the type of "feed". A feed that has grown since it was last analyzed looks small, hence no sequential scan and no parallel workers; even for all
--- of it the index costs next to nothing.
-CREATE FUNCTION scd2._changes(feed anyelement, relation regclass, starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz)
+-- The forms of table_changes with typed rows end here. The result has the type of "feed". A feed that has grown since
+-- it was last analyzed looks small, hence no sequential scan and no parallel workers; even for all of it the index
+-- costs next to nothing.
+CREATE FUNCTION scd2._changes(feed anyelement, relation regclass, starting_version bigint, ending_version bigint,
+    starting_timestamp timestamptz, ending_timestamp timestamptz)
     RETURNS SETOF anyelement
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
 DECLARE
-    r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp, false);
+    r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp,
+        false);
 BEGIN
-    RETURN QUERY EXECUTE format('SELECT c.* FROM %s c ', r.feed) || scd2._range_condition(starting_timestamp, ending_timestamp)
+    RETURN QUERY EXECUTE format('SELECT c.* FROM %s c ', r.feed)
+        || scd2._range_condition(starting_timestamp, ending_timestamp)
         USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
 END $$;
-COMMENT ON FUNCTION scd2._changes(anyelement, regclass, bigint, bigint, timestamptz, timestamptz) IS 'Part of table_changes: the rows of a range.';
+COMMENT ON FUNCTION scd2._changes(anyelement, regclass, bigint, bigint, timestamptz, timestamptz) IS
+    'Part of table_changes: the rows of a range.';
 
 -- The feed whose row type a value has.
 CREATE FUNCTION scd2._feed_of_type(type regtype) RETURNS regclass
@@ -166,82 +207,110 @@ DECLARE
 BEGIN
     SELECT t.typrelid INTO relation FROM pg_type t WHERE t.oid = type AND t.typrelid <> 0;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('argument of table_changes must be a row of a change data feed or a table''s name, not of type %s', type),
-            HINT = 'SELECT * FROM scd2.table_changes(''customers'', 1); -- or, with NULL::customers_changes, as columns';
+        RAISE EXCEPTION USING ERRCODE = '42804',
+            MESSAGE = format('argument of table_changes must be a row of a change data feed or a table''s name, '
+                             'not of type %s', type),
+            HINT = 'SELECT * FROM scd2.table_changes(''customers'', 1); '
+                   '-- or, with NULL::customers_changes, as columns';
     END IF;
     SELECT r.feed INTO feed FROM scd2._feed_range(relation, NULL, NULL, NULL, NULL, true) r;
     IF feed <> relation THEN
-        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('"%s" is not the change data feed but its source', relation),
+        RAISE EXCEPTION USING ERRCODE = '42804',
+            MESSAGE = format('"%s" is not the change data feed but its source', relation),
             HINT = format('SELECT * FROM scd2.table_changes(NULL::%s);', feed);
     END IF;
     RETURN relation;
 END $$;
 COMMENT ON FUNCTION scd2._feed_of_type(regtype) IS
-    'Part of table_changes: the feed whose row type this is. Errors: 42804 it is no row type, or that of a source; 55000 that of a table without a feed.';
+    'Part of table_changes: the feed whose row type this is. Errors: 42804 it is no row type, or that of a source; '
+    '55000 that of a table without a feed.';
 
--- Names are qualified and no search_path is set on these, so that they are inlined: setting it would cost one more copy of the rows.
+-- Names are qualified and no search_path is set on these, so that they are inlined: setting it would cost one more copy
+-- of the rows.
 CREATE FUNCTION scd2.table_changes(feed anyelement) RETURNS SETOF anyelement
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes($1, scd2._feed_of_type(pg_catalog.pg_typeof($1)), NULL, NULL, NULL, NULL)
 $$;
-CREATE FUNCTION scd2.table_changes(feed anyelement, starting_version bigint, ending_version bigint DEFAULT NULL) RETURNS SETOF anyelement
+CREATE FUNCTION scd2.table_changes(feed anyelement, starting_version bigint, ending_version bigint DEFAULT NULL)
+    RETURNS SETOF anyelement
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes($1, scd2._feed_of_type(pg_catalog.pg_typeof($1)), $2, $3, NULL, NULL)
 $$;
-CREATE FUNCTION scd2.table_changes(feed anyelement, starting_timestamp timestamptz, ending_timestamp timestamptz DEFAULT NULL) RETURNS SETOF anyelement
+CREATE FUNCTION scd2.table_changes(feed anyelement, starting_timestamp timestamptz,
+    ending_timestamp timestamptz DEFAULT NULL) RETURNS SETOF anyelement
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes($1, scd2._feed_of_type(pg_catalog.pg_typeof($1)), NULL, NULL, $2, $3)
 $$;
 CREATE FUNCTION scd2.table_changes(feed anyelement, starting text, ending text DEFAULT NULL) RETURNS SETOF anyelement
     LANGUAGE sql STABLE AS $$
-    SELECT c.* FROM scd2._bound($2) s, scd2._bound($3) e, scd2._changes($1, scd2._feed_of_type(pg_catalog.pg_typeof($1)), s.version, e.version, s."timestamp", e."timestamp") c
+    SELECT c.* FROM scd2._bound($2) s, scd2._bound($3) e,
+        scd2._changes($1, scd2._feed_of_type(pg_catalog.pg_typeof($1)),
+            s.version, e.version, s."timestamp", e."timestamp") c
 $$;
 
-CREATE FUNCTION scd2._changes_as_json(relation regclass, starting_version bigint, ending_version bigint, starting_timestamp timestamptz, ending_timestamp timestamptz)
-    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb)
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
+CREATE FUNCTION scd2._changes_as_json(relation regclass, starting_version bigint, ending_version bigint,
+    starting_timestamp timestamptz, ending_timestamp timestamptz)
+    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer,
+        _row jsonb)
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
 DECLARE
-    r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp, false);
+    r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp,
+        false);
     columns text;
 BEGIN
-    SELECT string_agg(format('c.%I', a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a WHERE a.attrelid = r.feed AND a.attnum > 5 AND NOT a.attisdropped;
-    RETURN QUERY EXECUTE format('SELECT c._change_type, c._commit_version, c._commit_timestamp, c._change_ordinal, to_jsonb(o.*) FROM %s c, LATERAL (SELECT %s) o ', r.feed, columns)
+    SELECT string_agg(format('c.%I', a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a
+        WHERE a.attrelid = r.feed AND a.attnum > 5 AND NOT a.attisdropped;
+    RETURN QUERY EXECUTE format(
+        'SELECT c._change_type, c._commit_version, c._commit_timestamp, c._change_ordinal, to_jsonb(o.*) '
+        'FROM %s c, LATERAL (SELECT %s) o ', r.feed, columns)
         || scd2._range_condition(starting_timestamp, ending_timestamp)
         USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
 END $$;
-COMMENT ON FUNCTION scd2._changes_as_json(regclass, bigint, bigint, timestamptz, timestamptz) IS 'Part of table_changes: the rows of a range, source columns as one JSON object.';
+COMMENT ON FUNCTION scd2._changes_as_json(regclass, bigint, bigint, timestamptz, timestamptz) IS
+    'Part of table_changes: the rows of a range, source columns as one JSON object.';
 
 -- No SET search_path on these: the name of the source is looked up in the caller's.
 CREATE FUNCTION scd2.table_changes(source text)
-    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb)
+    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer,
+        _row jsonb)
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes_as_json($1::pg_catalog.regclass, NULL, NULL, NULL, NULL)
 $$;
 CREATE FUNCTION scd2.table_changes(source text, starting_version bigint, ending_version bigint DEFAULT NULL)
-    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb)
+    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer,
+        _row jsonb)
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes_as_json($1::pg_catalog.regclass, $2, $3, NULL, NULL)
 $$;
-CREATE FUNCTION scd2.table_changes(source text, starting_timestamp timestamptz, ending_timestamp timestamptz DEFAULT NULL)
-    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb)
+CREATE FUNCTION scd2.table_changes(source text, starting_timestamp timestamptz,
+    ending_timestamp timestamptz DEFAULT NULL)
+    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer,
+        _row jsonb)
     LANGUAGE sql STABLE AS $$
     SELECT * FROM scd2._changes_as_json($1::pg_catalog.regclass, NULL, NULL, $2, $3)
 $$;
 CREATE FUNCTION scd2.table_changes(source text, starting text, ending text DEFAULT NULL)
-    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb)
+    RETURNS TABLE (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer,
+        _row jsonb)
     LANGUAGE sql STABLE AS $$
-    SELECT c.* FROM scd2._bound($2) s, scd2._bound($3) e, scd2._changes_as_json($1::pg_catalog.regclass, s.version, e.version, s."timestamp", e."timestamp") c
+    SELECT c.* FROM scd2._bound($2) s, scd2._bound($3) e,
+        scd2._changes_as_json($1::pg_catalog.regclass, s.version, e.version, s."timestamp", e."timestamp") c
 $$;
 
 DO $$
 DECLARE
     f regprocedure;
 BEGIN
-    FOR f IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'scd2'::regnamespace AND p.proname = 'table_changes' LOOP
+    FOR f IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'scd2'::regnamespace
+        AND p.proname = 'table_changes' LOOP
         EXECUTE format('COMMENT ON FUNCTION %s IS %L', f,
-            'The changes of a table in a range, both ends included, in order. First argument: NULL::<feed>, for rows of the feed''s type, or the table''s name, for rows as jsonb; then start and end, both versions, '
-            'both timestamps or both text (digits: a version). No start: all that the feed has; no end, or one that is yet to come: the latest. '
-            'Errors: 22023 a reversed range, or a start before what the feed has; 55000 no feed, or versions in the range were not recorded; 42501 no right to read the feed.');
+            'The changes of a table in a range, both ends included, in order. First argument: NULL::<feed>, for rows '
+            'of the feed''s type, or the table''s name, for rows as jsonb; then start and end, both versions, '
+            'both timestamps or both text (digits: a version). No start: all that the feed has; no end, or one that '
+            'is yet to come: the latest. '
+            'Errors: 22023 a reversed range, or a start before what the feed has; 55000 no feed, or versions in the '
+            'range were not recorded; 42501 no right to read the feed.');
     END LOOP;
 END $$;
 
@@ -250,13 +319,16 @@ CREATE FUNCTION scd2.earliest_version(source regclass) RETURNS bigint
 CREATE FUNCTION scd2_internal.earliest_version(caller oid, source regclass) RETURNS bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT e.earliest_version FROM scd2_internal.feed_extent((scd2_internal.readable_feed(caller, source)).feed_id) e);
+    RETURN (SELECT e.earliest_version
+        FROM scd2_internal.feed_extent((scd2_internal.readable_feed(caller, source)).feed_id) e);
 END $$;
 COMMENT ON FUNCTION scd2.earliest_version(regclass) IS
-    'The lowest version from which the changes of a table can be read. Errors: 55000 no feed, 42501 no right to read it.';
+    'The lowest version from which the changes of a table can be read. Errors: 55000 no feed, 42501 no right to read '
+    'it.';
 
 CREATE FUNCTION scd2.describe_history(source regclass)
-    RETURNS TABLE (version bigint, "timestamp" timestamptz, xid xid8, operation text, inserts bigint, updates bigint, deletes bigint, truncates bigint)
+    RETURNS TABLE (version bigint, "timestamp" timestamptz, xid xid8, operation text, inserts bigint, updates bigint,
+        deletes bigint, truncates bigint)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r record := scd2._feed_range(source, NULL, NULL, NULL, NULL, true);
@@ -264,11 +336,15 @@ BEGIN
     RETURN QUERY EXECUTE format($query$
         SELECT v.version, v."timestamp", v.xid,
                concat_ws(', ', CASE WHEN v.inserts > 0 THEN 'INSERT' END, CASE WHEN v.updates > 0 THEN 'UPDATE' END,
-                               CASE WHEN v.deletes > 0 THEN 'DELETE' END, CASE WHEN v.truncates > 0 THEN 'TRUNCATE' END),
+                               CASE WHEN v.deletes > 0 THEN 'DELETE' END, CASE
+                                   WHEN v.truncates > 0 THEN 'TRUNCATE' END),
                v.inserts, v.updates, v.deletes, v.truncates
-        FROM (SELECT f._commit_version AS version, min(f._commit_timestamp) AS "timestamp", (array_agg(f._xid))[1] AS xid,
-                     count(*) FILTER (WHERE f._change_type = 'insert') AS inserts, count(*) FILTER (WHERE f._change_type = 'update_postimage') AS updates,
-                     count(*) FILTER (WHERE f._change_type = 'delete') AS deletes, count(*) FILTER (WHERE f._change_type = 'truncate') AS truncates
+        FROM (SELECT f._commit_version AS version, min(f._commit_timestamp) AS "timestamp",
+            (array_agg(f._xid))[1] AS xid,
+                     count(*) FILTER (WHERE f._change_type = 'insert') AS inserts,
+                         count(*) FILTER (WHERE f._change_type = 'update_postimage') AS updates,
+                     count(*) FILTER (WHERE f._change_type = 'delete') AS deletes,
+                         count(*) FILTER (WHERE f._change_type = 'truncate') AS truncates
               FROM %s f WHERE f._commit_version BETWEEN $1 AND $2 GROUP BY f._commit_version) v
         UNION ALL
         SELECT lower($3), NULL, NULL, 'GAP', 0, 0, 0, 0 WHERE $3 IS NOT NULL
@@ -276,4 +352,5 @@ BEGIN
         USING r.first_version, r.last_version, r.gap;
 END $$;
 COMMENT ON FUNCTION scd2.describe_history(regclass) IS
-    'A row per version that changed a table: when, by which transaction, what it did and how often; GAP where versions were not recorded. Errors: 55000 no feed, 42501 no right to read it.';
+    'A row per version that changed a table: when, by which transaction, what it did and how often; GAP where '
+    'versions were not recorded. Errors: 55000 no feed, 42501 no right to read it.';

@@ -1,12 +1,15 @@
 -- 60_status.sql: what the views show, and stopping and starting the workers.
 --
--- The views read the catalogs with the rights of their owner and show each row only to the owner of the relation that it concerns, and to members of pg_monitor
--- (who do not see error texts: those can hold data). They are right when no worker runs, because lag is measured against the server's own WAL position.
+-- The views read the catalogs with the rights of their owner and show each row only to the owner of the relation that
+-- it concerns, and to members of pg_monitor (who do not see error texts: those can hold data). They are right when no
+-- worker runs, because lag is measured against the server's own WAL position.
 
-CREATE FUNCTION scd2._capture_status(OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text,
+CREATE FUNCTION scd2._capture_status(OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint,
+    OUT spilled_bytes bigint, OUT error text,
                                      OUT apply_pids integer[], OUT caught_up_at timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
-CREATE FUNCTION scd2_internal._capture_status(caller oid, OUT state text, OUT pid integer, OUT captured_lsn pg_lsn, OUT version bigint, OUT spilled_bytes bigint, OUT error text,
+CREATE FUNCTION scd2_internal._capture_status(caller oid, OUT state text, OUT pid integer, OUT captured_lsn pg_lsn,
+    OUT version bigint, OUT spilled_bytes bigint, OUT error text,
                                      OUT apply_pids integer[], OUT caught_up_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -20,27 +23,32 @@ BEGIN
         error := NULL;
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2._capture_status() IS 'Part of the views: what shared memory knows of this database''s workers. The error text is for superusers.';
+COMMENT ON FUNCTION scd2._capture_status() IS
+    'Part of the views: what shared memory knows of this database''s workers. The error text is for superusers.';
 
 CREATE FUNCTION scd2._feed_latest(feed_id integer) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT scd2_internal.feed_latest(feed_id)
 $$;
-COMMENT ON FUNCTION scd2._feed_latest(integer) IS 'Part of the views: the last version with rows in a feed, NULL if it is not known.';
+COMMENT ON FUNCTION scd2._feed_latest(integer) IS
+    'Part of the views: the last version with rows in a feed, NULL if it is not known.';
 
 CREATE FUNCTION scd2._wal_position() RETURNS pg_lsn
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
 $$;
-COMMENT ON FUNCTION scd2._wal_position() IS 'Part of the views: where the server''s log ends; on a standby, how far it is replayed.';
+COMMENT ON FUNCTION scd2._wal_position() IS
+    'Part of the views: where the server''s log ends; on a standby, how far it is replayed.';
 
 -- Sizes without waiting for locks longer than pg_total_relation_size does.
 CREATE FUNCTION scd2._feed_size(feed oid, OUT rows bigint, OUT bytes bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint)), 0)::bigint, coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+    SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint)), 0)::bigint,
+        coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = feed
 $$;
-COMMENT ON FUNCTION scd2._feed_size(oid) IS 'Part of the views: rows (as the statistics have them) and bytes of a feed with its indexes.';
+COMMENT ON FUNCTION scd2._feed_size(oid) IS
+    'Part of the views: rows (as the statistics have them) and bytes of a feed with its indexes.';
 
 -- The feeds, with what both scd2.feeds and scd2.flows need.
 CREATE VIEW scd2_internal.feed_status AS
@@ -52,7 +60,8 @@ CREATE VIEW scd2_internal.feed_status AS
          LEFT JOIN scd2_internal.position p ON p.singleton
          LEFT JOIN pg_class sc ON sc.oid = f.source_relid
          LEFT JOIN pg_class fc ON fc.oid = f.feed_relid
-    WHERE CASE WHEN f.disabled THEN fc.oid IS NOT NULL AND NOT EXISTS (SELECT FROM scd2_internal.feed n WHERE n.feed_relid = f.feed_relid AND n.feed_id > f.feed_id)
+    WHERE CASE WHEN f.disabled THEN fc.oid IS NOT NULL
+        AND NOT EXISTS (SELECT FROM scd2_internal.feed n WHERE n.feed_relid = f.feed_relid AND n.feed_id > f.feed_id)
                ELSE sc.oid IS NOT NULL OR fc.oid IS NOT NULL END;
 COMMENT ON VIEW scd2_internal.feed_status IS 'Feeds as defined, as captured, and who owns them';
 
@@ -60,8 +69,11 @@ CREATE VIEW scd2.feeds WITH (security_barrier) AS
     SELECT f.source_relid::regclass AS source, f.feed_relid::regclass AS feed,
            CASE WHEN f.disabled THEN 'disabled' WHEN f.captured IS NULL THEN 'enabling'
                 WHEN f.source_there IS NULL THEN 'source dropped' ELSE f.captured END AS state,
-           f.enabled_version, f.enabled_at, f.earliest_version, CASE WHEN f.enabled_version IS NOT NULL THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
-           z.rows, z.bytes, coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
+           f.enabled_version, f.enabled_at, f.earliest_version, CASE
+               WHEN f.enabled_version IS NOT NULL
+               THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
+           z.rows, z.bytes, coalesce(f.retention,
+               current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
            (SELECT format('flow "%s" at version %s', w.name, ws.watermark_version)
             FROM scd2_internal.flow w JOIN scd2_internal.flow_state ws USING (flow_id)
             WHERE w.feed_id = f.feed_id AND ws.phase <> 'done' ORDER BY ws.watermark_version LIMIT 1) AS held_by,
@@ -77,101 +89,140 @@ CREATE VIEW scd2.capture AS
                WHEN 'stopped' THEN 'stopped: SELECT scd2.start();'
                WHEN 'creating slot' THEN 'waiting: SELECT * FROM scd2.diagnose();'
                WHEN 'failed' THEN 'failed: SELECT * FROM scd2.diagnose();'
-               ELSE CASE WHEN pg_is_in_recovery() THEN 'standby: SELECT pg_promote();' ELSE 'off: SELECT * FROM scd2.preflight();' END
+               ELSE CASE WHEN pg_is_in_recovery() THEN 'standby: SELECT pg_promote();'
+                   ELSE 'off: SELECT * FROM scd2.preflight();' END
            END AS state,
            s.pid, p.slot, greatest(s.captured_lsn, p.captured_lsn) AS captured_lsn,
            greatest(w.lsn - greatest(s.captured_lsn, p.captured_lsn), 0)::bigint AS lag_bytes,
            CASE WHEN w.lsn <= greatest(s.captured_lsn, p.captured_lsn) THEN interval '0'
-                ELSE greatest(clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp), interval '0') END AS lag,
-           greatest(w.lsn - r.restart_lsn, 0)::bigint AS wal_held_bytes, r.wal_status, r.safe_wal_size, age(r.catalog_xmin) AS catalog_xmin_age,
-           coalesce((SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = p.slot), 0) AS spilled_bytes, s.error AS last_error
+                ELSE greatest(clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp),
+                    interval '0') END AS lag,
+           greatest(w.lsn - r.restart_lsn, 0)::bigint AS wal_held_bytes, r.wal_status, r.safe_wal_size,
+               age(r.catalog_xmin) AS catalog_xmin_age,
+           coalesce((SELECT spill_bytes FROM pg_stat_replication_slots t WHERE t.slot_name = p.slot),
+               0) AS spilled_bytes, s.error AS last_error
     FROM scd2._capture_status() s
          CROSS JOIN (SELECT scd2._wal_position() AS lsn OFFSET 0) w
          LEFT JOIN scd2_internal.position p ON p.singleton
          LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot;
-COMMENT ON VIEW scd2.capture IS 'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state other than running comes with the command that helps. The error text is for superusers.';
+COMMENT ON VIEW scd2.capture IS
+    'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state '
+    'other than running comes with the command that helps. The error text is for superusers.';
 
 CREATE VIEW scd2.flows WITH (security_barrier) AS
-    SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, CASE WHEN w.kind <> 'append' THEN w.scd_type END AS scd_type, w.once,
-           CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused' ELSE 'running' END AS state,
+    SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, CASE
+        WHEN w.kind <> 'append' THEN w.scd_type END AS scd_type, w.once,
+           CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused'
+               ELSE 'running' END AS state,
            CASE WHEN w.kind <> 'snapshot' THEN s.watermark_version END AS watermark_version,
-           CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL THEN s.watermark_timestamp END AS watermark_timestamp, b.lag_versions,
+           CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL
+               THEN s.watermark_timestamp END AS watermark_timestamp, b.lag_versions,
            CASE WHEN s.phase = 'done' THEN interval '0'
                 WHEN w.kind = 'snapshot' THEN clock_timestamp() - s.snapshot_at
-                WHEN b.lag_versions > 0 THEN greatest(clock_timestamp() - s.watermark_timestamp, c.lag) ELSE c.lag END AS lag,
-           coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates, coalesce(s.out_of_order, 0) AS out_of_order,
-           coalesce(s.too_late, 0) AS too_late, coalesce(s.conflicts, 0) AS conflicts, coalesce(s.rejected, 0) AS rejected, coalesce(s.skipped, 0) AS skipped,
-           coalesce(s.rows_inserted, 0) AS rows_inserted, coalesce(s.rows_updated, 0) AS rows_updated, coalesce(s.rows_deleted, 0) AS rows_deleted,
-           s.last_batch, s.finished_at, CASE WHEN pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') THEN s.last_error END AS last_error, s.last_error_at
+                WHEN b.lag_versions > 0 THEN greatest(clock_timestamp() - s.watermark_timestamp, c.lag)
+                    ELSE c.lag END AS lag,
+           coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates,
+               coalesce(s.out_of_order, 0) AS out_of_order,
+           coalesce(s.too_late, 0) AS too_late, coalesce(s.conflicts, 0) AS conflicts,
+               coalesce(s.rejected, 0) AS rejected, coalesce(s.skipped, 0) AS skipped,
+           coalesce(s.rows_inserted, 0) AS rows_inserted, coalesce(s.rows_updated, 0) AS rows_updated,
+               coalesce(s.rows_deleted, 0) AS rows_deleted,
+           s.last_batch, s.finished_at, CASE WHEN pg_has_role(coalesce(t.relowner, f.owner), 'USAGE')
+               THEN s.last_error END AS last_error, s.last_error_at
     FROM scd2_internal.flow w
          LEFT JOIN scd2_internal.flow_state s USING (flow_id)
          LEFT JOIN scd2_internal.feed_status f ON f.feed_id = w.feed_id
          CROSS JOIN scd2.capture c
-         CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0 WHEN w.kind <> 'snapshot' THEN greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
+         CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0
+             WHEN w.kind <> 'snapshot' THEN greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
          LEFT JOIN pg_class t ON t.oid = w.target_relid
     WHERE pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.flows IS
-    'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what is not captured yet. Of a flow over snapshots, watermark_timestamp is the version of the last one, or when it was taken, and lag is how long ago its source was looked at';
+    'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at '
+    'the last version with changes for the flow; lag_versions counts those that it has not applied; lag includes what '
+    'is not captured yet. Of a flow over snapshots, watermark_timestamp is the version of the last one, or when it '
+    'was taken, and lag is how long ago its source was looked at';
 
 CREATE VIEW scd2.rejected_events WITH (security_barrier) AS
     SELECT w.name AS flow, r.version, r.change_ordinal, r.reason, r.event, r.rejected_at
     FROM scd2_internal.rejected r JOIN scd2_internal.flow w USING (flow_id) JOIN pg_class t ON t.oid = w.target_relid
     WHERE pg_has_role(t.relowner, 'USAGE');
 COMMENT ON VIEW scd2.rejected_events IS
-    'Events that flows into tables that you own could not accept, and why (on_invalid_event => ''quarantine''). version and change_ordinal say where in the feed of the event table; NULL: the row was there before the flow';
+    'Events that flows into tables that you own could not accept, and why (on_invalid_event => ''quarantine''). '
+    'version and change_ordinal say where in the feed of the event table; NULL: the row was there before the flow';
 
 CREATE VIEW scd2.batches WITH (security_barrier) AS
-    SELECT w.name AS flow, b.started, b.duration, CASE WHEN w.kind <> 'snapshot' THEN b.first_version END AS first_version, CASE WHEN w.kind <> 'snapshot' THEN b.last_version END AS last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
+    SELECT w.name AS flow, b.started, b.duration, CASE WHEN w.kind <> 'snapshot'
+        THEN b.first_version END AS first_version, CASE WHEN w.kind <> 'snapshot'
+        THEN b.last_version END AS last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
     FROM scd2_internal.batch b JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN pg_class t ON t.oid = w.target_relid
     WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all)';
 
--- The worker copies in one statement, so how far it is shows in the size that its target has reached: pages, at the source's rows per page and the target's fillfactor.
-CREATE FUNCTION scd2._copy_progress() RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
+-- The worker copies in one statement, so how far it is shows in the size that its target has reached: pages, at the
+-- source's rows per page and the target's fillfactor.
+CREATE FUNCTION scd2._copy_progress()
+    RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp ROWS 10 AS $$
     SELECT format('first copy of flow %I', w.name), w.target_relid::regclass,
-           CASE WHEN x.started IS NULL THEN 0 ELSE least(z.rows, pg_relation_size(w.target_relid) / current_setting('block_size')::bigint * f.fill * z.rows / greatest(z.pages, 1) / 100) END::bigint,
+           CASE WHEN x.started IS NULL THEN 0
+                ELSE least(z.rows, pg_relation_size(w.target_relid) / current_setting('block_size')::bigint
+                                   * f.fill * z.rows / greatest(z.pages, 1) / 100) END::bigint,
            z.rows, x.started
     FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id),
-         LATERAL (SELECT coalesce(sum(CASE WHEN c.reltuples > 0 THEN c.reltuples ELSE pg_stat_get_live_tuples(c.oid) END), 0)::bigint AS rows,
-                         coalesce(sum(pg_relation_size(c.oid)), 0)::bigint / current_setting('block_size')::bigint AS pages
+         LATERAL (SELECT coalesce(sum(CASE WHEN c.reltuples > 0 THEN c.reltuples
+             ELSE pg_stat_get_live_tuples(c.oid) END), 0)::bigint AS rows,
+                         coalesce(sum(pg_relation_size(c.oid)),
+                             0)::bigint / current_setting('block_size')::bigint AS pages
                   FROM scd2_internal.leaves(w.source_relid) l JOIN pg_class c ON c.oid = l) z,
-         LATERAL (SELECT coalesce((SELECT o.option_value::integer FROM pg_class c, pg_options_to_table(c.reloptions) o WHERE c.oid = w.target_relid AND o.option_name = 'fillfactor'), 100) AS fill) f,
+         LATERAL (SELECT coalesce((SELECT o.option_value::integer FROM pg_class c, pg_options_to_table(c.reloptions) o
+             WHERE c.oid = w.target_relid AND o.option_name = 'fillfactor'), 100) AS fill) f,
          LATERAL (SELECT min(a.xact_start) AS started FROM pg_locks k JOIN pg_stat_activity a USING (pid)
-                  WHERE k.locktype = 'relation' AND k.relation = w.target_relid AND k.mode = 'RowExclusiveLock' AND k.granted
+                  WHERE k.locktype = 'relation' AND k.relation = w.target_relid AND k.mode = 'RowExclusiveLock'
+                      AND k.granted
                     AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                     AND k.pid IN (SELECT unnest(c.apply_pids) FROM scd2_internal.capture_status() c)) x
     WHERE NOT w.paused AND (s.phase = 'copy' OR s.flow_id IS NULL)
 $$;
-COMMENT ON FUNCTION scd2._copy_progress() IS 'Part of scd2.progress: first copies that run or are about to. rows_done is estimated from the size of the target.';
+COMMENT ON FUNCTION scd2._copy_progress() IS
+    'Part of scd2.progress: first copies that run or are about to. rows_done is estimated from the size of the target.';
 
 CREATE VIEW scd2.progress WITH (security_barrier) AS
     SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started
     FROM scd2._copy_progress() p LEFT JOIN pg_class c ON c.oid = p.relation
     WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
-COMMENT ON VIEW scd2.progress IS 'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: all). rows_done is estimated from sizes';
+COMMENT ON VIEW scd2.progress IS
+    'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: '
+    'all). rows_done is estimated from sizes';
 
 GRANT SELECT ON scd2.feeds, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
 
 CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO scd2_internal.switch (stopped) VALUES (stop) ON CONFLICT (singleton) DO UPDATE SET stopped = EXCLUDED.stopped;
+    INSERT INTO scd2_internal.switch (stopped) VALUES (stop)
+        ON CONFLICT (singleton) DO UPDATE SET stopped = EXCLUDED.stopped;
     IF stop THEN
         PERFORM scd2_internal.workers_changed();
     ELSE
         PERFORM scd2_internal.start_workers_at_commit();
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.switch_workers(boolean) IS 'Sets whether this database''s workers run, from the caller''s commit on.';
+COMMENT ON FUNCTION scd2_internal.switch_workers(boolean) IS
+    'Sets whether this database''s workers run, from the caller''s commit on.';
 
 CREATE FUNCTION scd2.stop() RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.stop(caller oid) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT scd2_internal.switch_workers(true) $$;
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog,
+        pg_temp AS $$ SELECT scd2_internal.switch_workers(true) $$;
 COMMENT ON FUNCTION scd2.stop() IS
-    'Ends this database''s workers when the caller commits, until scd2.start(), also across restarts. The slot stays and holds back WAL. For superusers and those they grant it to.';
+    'Ends this database''s workers when the caller commits, until scd2.start(), also across restarts. The slot stays '
+    'and holds back WAL. For superusers and those they grant it to.';
 CREATE FUNCTION scd2.start() RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.start(caller oid) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ SELECT scd2_internal.switch_workers(false) $$;
-COMMENT ON FUNCTION scd2.start() IS 'Starts this database''s workers when the caller commits, after scd2.stop(). For superusers and those they grant it to.';
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog,
+        pg_temp AS $$ SELECT scd2_internal.switch_workers(false) $$;
+COMMENT ON FUNCTION scd2.start() IS
+    'Starts this database''s workers when the caller commits, after scd2.stop(). For superusers and those they grant '
+    'it to.';
 REVOKE EXECUTE ON FUNCTION scd2.stop(), scd2.start() FROM public;

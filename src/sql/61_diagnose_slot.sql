@@ -1,7 +1,8 @@
 -- 61_diagnose_slot.sql: what the replication slot costs the server, and times that are not as they should be.
 --
--- A slot holds back WAL, and the vacuuming of catalogs. Both are told of when they are worth it by the server's own measures: WAL beyond four
--- times max_wal_size or half of max_slot_wal_keep_size, catalog rows older than a quarter of autovacuum_freeze_max_age.
+-- A slot holds back WAL, and the vacuuming of catalogs. Both are told of when they are worth it by the server's own
+-- measures: WAL beyond four times max_wal_size or half of max_slot_wal_keep_size, catalog rows older than a quarter of
+-- autovacuum_freeze_max_age.
 
 -- What ends the wait of the slot: workers that run, a transaction that ends, or the slot given up.
 CREATE FUNCTION scd2_internal.slot_holder(slot name, OUT reason text, OUT fix text)
@@ -19,7 +20,9 @@ BEGIN
     END IF;
     IF capture.state = 'failed' THEN
         reason := 'The capture worker fails.';
-        fix := format('SELECT pg_drop_replication_slot(%L); -- gives up what is not captured: then SELECT scd2.resume_capture();', slot);
+        fix := format('SELECT pg_drop_replication_slot(%L); '
+                      '-- gives up what is not captured: then SELECT scd2.resume_capture();',
+            slot);
         RETURN;
     END IF;
     SELECT x.* INTO oldest FROM (
@@ -29,7 +32,7 @@ BEGIN
         FROM pg_stat_activity a WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()
         UNION ALL
         SELECT p.transaction, format('Prepared transaction "%s" is there since %s.', p.gid, p.prepared),
-               format('ROLLBACK PREPARED %L; -- or COMMIT PREPARED', p.gid)
+               scd2_internal.end_prepared(p.gid, p.database)
         FROM pg_prepared_xacts p) x
     ORDER BY age(x.xid) DESC LIMIT 1;
     IF FOUND THEN
@@ -46,13 +49,16 @@ COMMENT ON FUNCTION scd2_internal.slot_holder(name) IS
 CREATE FUNCTION scd2_internal.slot_problems() RETURNS TABLE (problem text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH r AS (
-        SELECT s.slot_name, greatest(scd2._wal_position() - s.restart_lsn, 0)::bigint AS held, age(s.catalog_xmin) AS xmin_age,
+        SELECT s.slot_name, greatest(scd2._wal_position() - s.restart_lsn, 0)::bigint AS held,
+            age(s.catalog_xmin) AS xmin_age,
                (SELECT 4 * pg_size_bytes(current_setting('max_wal_size'))) AS usual,
-               (SELECT nullif(t.setting::bigint, -1) * 1024 * 1024 FROM pg_settings t WHERE t.name = 'max_slot_wal_keep_size') AS allowed,
+               (SELECT nullif(t.setting::bigint, -1) * 1024 * 1024 FROM pg_settings t
+                   WHERE t.name = 'max_slot_wal_keep_size') AS allowed,
                current_setting('autovacuum_freeze_max_age')::integer / 4 AS old
         FROM pg_replication_slots s JOIN scd2_internal.position p ON p.slot = s.slot_name
         WHERE s.restart_lsn IS NOT NULL)
-    SELECT format('its slot holds back %s of WAL', pg_size_pretty(r.held)), format('Slot "%s". %s', r.slot_name, h.reason), h.fix
+    SELECT format('its slot holds back %s of WAL', pg_size_pretty(r.held)),
+        format('Slot "%s". %s', r.slot_name, h.reason), h.fix
     FROM r, scd2_internal.slot_holder(r.slot_name) h WHERE r.held > least(r.usual, r.allowed / 2)
     UNION ALL
     SELECT format('its slot keeps the server from vacuuming catalogs: %s transactions', r.xmin_age),
@@ -65,7 +71,8 @@ COMMENT ON FUNCTION scd2_internal.slot_problems() IS 'Part of diagnose: what the
 CREATE FUNCTION scd2_internal.clock_problems() RETURNS TABLE (problem text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format('times of %s commits were not ascending, or in the future', c.moved),
-           format('The last one: %s was captured as %s. A clock was changed, or a publisher has another; versions are in the order of commits.',
+           format('The last one: %s was captured as %s. '
+                  'A clock was changed, or a publisher has another; versions are in the order of commits.',
                   c.moved_from, c.moved_to), NULL
     FROM scd2_internal.clock_status() c WHERE c.moved_at > clock_timestamp() - interval '1 hour'
 $$;
