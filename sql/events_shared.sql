@@ -41,10 +41,13 @@ SELECT count(*) FROM ((TABLE h EXCEPT ALL TABLE h_was) UNION ALL (TABLE h_was EX
 SELECT count(*) FROM ((TABLE c EXCEPT ALL TABLE c_was) UNION ALL (TABLE c_was EXCEPT ALL TABLE c)) AS x;
 -- what does not agree
 CREATE TABLE other (k int, v text, w text, seq bigint, x int);
+CREATE TABLE typed (k int, v varchar(10), seq int);
+CREATE TABLE collated (k int, v text COLLATE "C", seq int);
+SELECT scd2.create_auto_cdc_flow('h', 'typed', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
+SELECT scd2.create_auto_cdc_flow('h', 'collated', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v}');
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k,v}', 'seq::int', column_list => '{k,v}', stored_as_scd_type => 2);
-SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v,x}', stored_as_scd_type => 2);
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v,w}', stored_as_scd_type => 2, track_history_column_list => '{v}');
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v,w}', stored_as_scd_type => 2, start_column => 'since');
 CREATE TABLE source (k int PRIMARY KEY, v text, w text);

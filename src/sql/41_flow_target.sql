@@ -184,6 +184,20 @@ CREATE FUNCTION scd2_internal.is_sequence_type(type text) RETURNS boolean
 $$;
 COMMENT ON FUNCTION scd2_internal.is_sequence_type(text) IS 'Whether a type is there and was made for a target: it goes with it';
 
+CREATE FUNCTION scd2_internal.check_memory_columns(kept name[], target oid, memory name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    clash name;
+BEGIN
+    SELECT c INTO clash FROM unnest(kept) AS c WHERE c IN ('_sequence', '_kind', '_version', '_ordinal', '_sequences') LIMIT 1;
+    IF FOUND THEN
+        RAISE duplicate_column USING MESSAGE = format('column "%s" cannot be a key or an untracked column of "%s"', clash, target::regclass),
+            DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', memory),
+            HINT = 'Leave it out by except_column_list, or track it.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_memory_columns(name[], oid, name) IS 'Raises 42701 if a column would have the name of one that every memory has';
+
 -- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before (where NULL says nothing, with all values as they were sent);
 -- of type 1: per key its last event (and since when columns are as they are).
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], kept name[], scd_type integer, sequence_type text, sequence_collation oid, ignores_null name[]) RETURNS oid
@@ -192,18 +206,12 @@ DECLARE
     schema   name;
     relation name;
     memory   regclass;
-    clash    name;
     body     text;
     coll     text;
 BEGIN
     SELECT n.nspname, scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
-    SELECT c INTO clash FROM unnest(keys || kept) AS c WHERE c IN ('_sequence', '_kind', '_version', '_ordinal', '_sequences') LIMIT 1;
-    IF FOUND THEN
-        RAISE duplicate_column USING MESSAGE = format('column "%s" cannot be a key or an untracked column of "%s"', clash, target::regclass),
-            DETAIL = format('Table "%s" would have it twice: it keeps what the rows of the target do not show, and has a column of that name.', relation),
-            HINT = 'Leave it out by except_column_list, or track it.';
-    END IF;
+    PERFORM scd2_internal.check_memory_columns(keys || kept, target, relation);
     SELECT string_agg(format('%I %s%s%s', a.attname, format_type(b.base, b.base_typmod),
                              CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
                              CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)

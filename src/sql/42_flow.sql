@@ -249,8 +249,53 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.ignored_nulls(scd2_internal.flow, boolean, name[], name[], oid) IS 'Columns in which a NULL is no value; raises what is wrong with the arguments that say so';
 
+-- A flow brings columns that its target does not have: target, memory and the other flows get them, whose events do not have them. Returns the first of those.
+CREATE FUNCTION scd2_internal.widen_target(first scd2_internal.flow, asked scd2_internal.flow, source oid) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    more  name[] := ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c <> ALL (first.columns) ORDER BY n);
+    kept  name[] := CASE WHEN first.scd_type = 2 THEN ARRAY(SELECT c FROM unnest(more) AS c WHERE first.ignores_null <> '{}' OR c <> ALL (asked.tracked)) ELSE '{}' END;
+    added record;
+BEGIN
+    IF more = '{}' THEN
+        RETURN first;
+    END IF;
+    PERFORM scd2_internal.check_memory_columns(kept, first.target_relid, first.memory_name);
+    PERFORM scd2_internal.lock_tables(ARRAY[first.target_relid, first.memory_relid], ARRAY['ACCESS EXCLUSIVE', 'ACCESS EXCLUSIVE']);
+    FOR added IN
+        SELECT t.name, t.type || CASE WHEN c.oid IS NULL THEN '' ELSE format(' COLLATE %I.%I', n.nspname, c.collname) END AS type
+        FROM scd2_internal.target_columns(source, more, '{}', 1, NULL, NULL, NULL, NULL, NULL) AS t
+        LEFT JOIN pg_collation AS c ON c.oid = t.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace ORDER BY t.ordinal
+    LOOP
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', first.target_relid::regclass, added.name, added.type);
+        IF added.name = ANY (kept) THEN
+            EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', first.memory_relid::regclass, added.name, added.type);
+        END IF;
+    END LOOP;
+    UPDATE scd2_internal.flow AS f SET columns = f.columns || more, absent = f.absent || more,
+            tracked = f.tracked || ARRAY(SELECT c FROM unnest(more) AS c WHERE c = ANY (asked.tracked)),
+            ignores_null = f.ignores_null || ARRAY(SELECT c FROM unnest(more) AS c WHERE c = ANY (asked.ignores_null))
+        WHERE f.target_relid = first.target_relid;
+    SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.flow_id = first.flow_id;
+    RETURN first;
+END $$;
+COMMENT ON FUNCTION scd2_internal.widen_target(scd2_internal.flow, scd2_internal.flow, oid) IS 'Adds the columns to a target that a flow brings into it';
+
+-- A column that a flow brings and its target has: both of one type.
+CREATE FUNCTION scd2_internal.differing_column(target oid, source oid, columns name[]) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN format_type(b.base, b.base_typmod) <> t.type THEN format('Its column "%s" is of type %s instead of %s.', t.name, format_type(b.base, b.base_typmod), t.type)
+                ELSE format('Its column "%s" has another collation.', t.name) END
+    FROM scd2_internal.target_columns(source, columns, '{}', 1, NULL, NULL, NULL, NULL, NULL) AS t
+        JOIN pg_attribute AS a ON a.attrelid = target AND a.attname = t.name AND NOT a.attisdropped
+        CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b
+    WHERE format_type(b.base, b.base_typmod) <> t.type OR a.attcollation <> t.collation
+    ORDER BY t.ordinal LIMIT 1
+$$;
+COMMENT ON FUNCTION scd2_internal.differing_column(oid, oid, name[]) IS 'What differs in a column that a target and a source have; NULL: nothing';
+
 -- A flow into a target that has one: what both declare must agree. The new flow takes the target's columns; those that it lacks are NULL in its events.
-CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow, sequence_type text) RETURNS scd2_internal.flow
+CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow, sequence_type text, source oid) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     target  regclass := first.target_relid;
@@ -265,10 +310,12 @@ BEGIN
     differs := CASE WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
                     WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
                     WHEN sequence_type <> first.sequence_type THEN format('Its sequence is of type %s instead of %s.', first.sequence_type, sequence_type)
-                    WHEN NOT own <@ first.columns THEN format('It has no column "%s".', (SELECT c FROM unnest(own) AS c WHERE c <> ALL (first.columns) LIMIT 1))
-                    WHEN asked.input <> 'snapshots' AND NOT (asked.ignores_null <@ first.ignores_null AND ARRAY(SELECT c FROM unnest(first.ignores_null) AS c WHERE c = ANY (own)) <@ asked.ignores_null)
+                    WHEN scd2_internal.differing_column(target, source, ARRAY(SELECT c FROM unnest(own) WITH ORDINALITY AS u (c, n) WHERE c = ANY (first.columns) ORDER BY n)) IS NOT NULL
+                        THEN scd2_internal.differing_column(target, source, ARRAY(SELECT c FROM unnest(own) WITH ORDINALITY AS u (c, n) WHERE c = ANY (first.columns) ORDER BY n))
+                    WHEN asked.input <> 'snapshots' AND (first.ignores_null = '{}' AND asked.ignores_null <> '{}' OR NOT (ARRAY(SELECT c FROM unnest(asked.ignores_null) AS c WHERE c = ANY (first.columns)) <@ first.ignores_null AND ARRAY(SELECT c FROM unnest(first.ignores_null) AS c WHERE c = ANY (own)) <@ asked.ignores_null))
                         THEN format('The columns of which it ignores NULL are %s.', first.ignores_null)
-                    WHEN asked.scd_type = 2 AND NOT (ARRAY(SELECT c FROM unnest(first.tracked) AS c WHERE c = ANY (own)) <@ asked.tracked AND asked.tracked <@ first.tracked)
+                    WHEN asked.scd_type = 2 AND NOT (ARRAY(SELECT c FROM unnest(first.tracked) AS c WHERE c = ANY (own)) <@ asked.tracked
+                                                     AND ARRAY(SELECT c FROM unnest(asked.tracked) AS c WHERE c = ANY (first.columns)) <@ first.tracked)
                         THEN format('Its tracked columns are %s.', first.tracked)
                     WHEN asked.scd_type = 2 AND ROW(asked.start_column, asked.end_column, asked.current_column) IS DISTINCT FROM ROW(first.start_column, first.end_column, first.current_column)
                         THEN 'The columns of its interval have other names.' END;
@@ -282,6 +329,7 @@ BEGIN
     IF first.memory_relid IS NULL THEN
         first := scd2_internal.remember_from_now(first);
     END IF;
+    first := scd2_internal.widen_target(first, asked, source);
     asked.absent := ARRAY(SELECT c FROM unnest(first.columns) AS c WHERE c <> ALL (own));
     asked.columns := first.columns;
     asked.tracked := first.tracked;
@@ -292,7 +340,7 @@ BEGIN
     UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = first.target_relid;
     RETURN asked;
 END $$;
-COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, text) IS 'Raises what does not agree with the flows that are there; returns the flow as it joins them';
+COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, text, oid) IS 'Raises what does not agree with the flows that are there; returns the flow as it joins them';
 
 -- A flow with the memory of its target, which is made.
 CREATE FUNCTION scd2_internal.give_memory(asked scd2_internal.flow, layout oid, sequence_collation oid) RETURNS scd2_internal.flow
@@ -407,7 +455,7 @@ BEGIN
         SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.target_relid = asked.target_relid ORDER BY f.flow_id LIMIT 1;
     END IF;
     IF first.flow_id IS NOT NULL THEN
-        asked := scd2_internal.join_target(caller, asked, first, asked.sequence_type);
+        asked := scd2_internal.join_target(caller, asked, first, asked.sequence_type, source);
     ELSIF made THEN
         NULL;
     ELSE
