@@ -76,6 +76,15 @@ lowest_horizon(Scd2Flow *flow, bool others, Datum *lowest)
 }
 
 /*
+ * Below what nothing is remembered of the other flows into the target; false if all is. Within SPI, as ourselves, with the target's lock.
+ */
+bool
+scd2_lateness_lowest(Scd2Flow *flow, Datum *lowest)
+{
+	return lowest_horizon(flow, true, lowest);
+}
+
+/*
  * What the flow has seen so far, before a batch. Within SPI, as ourselves; lives in the current memory context.
  */
 void

@@ -12,6 +12,7 @@
 
 extern void scd2_lateness_load(Scd2Flow *flow);
 extern void scd2_lateness_begin(Scd2Flow *flow, bool joins);
+extern bool scd2_lateness_lowest(Scd2Flow *flow, Datum *lowest);
 extern void scd2_lateness_joined(Scd2Work *work);
 extern bool scd2_lateness_see(Scd2Work *work, TupleTableSlot *slot);
 extern int	scd2_lateness_args(Scd2Flow *flow, Datum *args, int nargs);

@@ -136,7 +136,7 @@ add_mark(Scd2Flow *flow, const Scd2Mark *mark)
 }
 
 /*
- * Reads the target's marks if there are others than those at hand. Within SPI, as ourselves.
+ * Reads the target's marks, also those of this transaction, if there are others than those at hand. Within SPI, as ourselves.
  */
 void
 scd2_load_marks(Scd2Flow *flow)
@@ -151,7 +151,7 @@ scd2_load_marks(Scd2Flow *flow)
 
 	if (SPI_execute_with_args("SELECT mark_id, sequence, kind, scope, scope_alias, scope_settings FROM scd2_internal.mark"
 							  " WHERE target_relid = $1 AND mark_id > $2 ORDER BY mark_id",
-							  2, types, args, NULL, true, 0) != SPI_OK_SELECT)
+							  2, types, args, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read marks");
 	table = SPI_tuptable;
 	n = SPI_processed;

@@ -34,6 +34,7 @@
 
 #include "flow/apply.h"
 #include "flow/compare.h"
+#include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/recall.h"
 #include "flow/scope.h"
@@ -58,6 +59,7 @@ typedef struct SnapshotRequest
 	bool		dry_run;
 	bool		allow_deletes;
 	bool		refresh;		/* into a target that is emptied first */
+	bool		first;			/* the flow has taken no other, or none that counts any more */
 } SnapshotRequest;
 
 typedef struct TakenSnapshot
@@ -308,6 +310,34 @@ check_deletes(TakenSnapshot *s, int64 deletes)
 					errhint("%s", allow_deletes_hint(s))));
 }
 
+/* ---- versions below the horizon of the flows beside it (lateness.c) ---- */
+
+static bool
+is_below_horizon(Scd2Flow *flow, Datum version, Datum *horizon)
+{
+	return OidIsValid(flow->memory) && scd2_lateness_lowest(flow, horizon) &&
+		DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, version, *horizon)) < 0;
+}
+
+/* A snapshot that is too late is kept as a rejected event: its version. (A dry run says so, no more.) */
+static void
+reject(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *request, Datum horizon)
+{
+	char	   *version = scd2_sequence_text(flow, request->version);
+	char	   *reason = psprintf("too late: the horizon was at %s", scd2_sequence_text(flow, horizon));
+	Oid			types[] = {INT4OID, TEXTOID, TEXTOID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id), CStringGetTextDatum(reason), CStringGetTextDatum(version)};
+
+	ereport(WARNING, (errmsg("snapshot version %s of flow \"%s\" is not applied", version, flow->name), errdetail("It is %s.", reason)));
+	if (request->dry_run)
+		return;
+	scd2_state_snapshot(state, NULL, GetCurrentTimestamp(), NULL, 0, false);
+	ItemPointerSetInvalid(&state->tid);
+	if (SPI_execute_with_args("INSERT INTO scd2_internal.rejected (flow_id, reason, event) VALUES ($1, $2, pg_catalog.jsonb_build_object('snapshot_version', $3))", 3, types, args, NULL, false, 0) != SPI_OK_INSERT ||
+		SPI_execute_with_args("UPDATE scd2_internal.flow_state SET events = events + 1, too_late = too_late + 1 WHERE flow_id = $1", 1, types, args, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not record a rejected snapshot");
+}
+
 /* ---- a snapshot ---- */
 
 static void
@@ -348,11 +378,10 @@ use_settings(Scd2Flow *flow)
 		use_setting("work_mem", GetConfigOption("maintenance_work_mem", false, false));
 }
 
-/* Nobody sees the target empty: it is one transaction. */
+/* The active snapshot shows what this transaction has done so far. */
 static void
-begin_anew(Scd2Flow *flow)
+see_own_writes(void)
 {
-	scd2_empty_target(flow);
 	CommandCounterIncrement();
 	UpdateActiveSnapshotCommandId();
 }
@@ -394,16 +423,30 @@ take_snapshot(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *reque
 {
 	TimestampTz started = GetCurrentTimestamp();
 	bool		alone = request->refresh && scd2_has_target_for_itself(flow);
+	Datum		horizon;
 	TakenSnapshot s = {.flow = flow, .request = request};
 
+	flow->lateness.joins = false;
 	if (alone)
 		scd2_forget_marks(flow);
-	else if (OidIsValid(flow->memory))
+	else if (is_below_horizon(flow, request->version, &horizon))
+	{
+		if (!request->first)
+		{
+			reject(flow, state, request, horizon);
+			return s.counts;
+		}
+		scd2_lateness_begin(flow, true);
+		see_own_writes();
+	}
+	if (OidIsValid(flow->memory))
 		scd2_load_marks(flow);
 	s.work = scd2_work_begin(flow);
 	use_settings(flow);
 	if (alone)
-		begin_anew(flow);
+		scd2_empty_target(flow);
+	scd2_lateness_joined(s.work);
+	see_own_writes();
 	s.key = palloc(flow->nkeys * sizeof(Datum));
 	s.comparison.work = s.work;
 	s.comparison.version = request->version;
@@ -440,9 +483,9 @@ last_version(Scd2Flow *flow, Datum *version)
 	return true;
 }
 
-/* Is there anything to do for a version? Versions grow. */
+/* Is there anything to do for a version? Versions grow; "first": there was none before. */
 static bool
-is_newer(Scd2Flow *flow, Datum version)
+is_newer(Scd2Flow *flow, Datum version, bool *first)
 {
 	Datum		last;
 	int			order;
@@ -451,7 +494,8 @@ is_newer(Scd2Flow *flow, Datum version)
 	if (invalid != NULL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("snapshot of flow \"%s\" cannot be applied: %s", flow->name, invalid)));
-	if (!last_version(flow, &last))
+	*first = !last_version(flow, &last);
+	if (*first)
 		return true;
 	order = DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, version, last));
 	if (order < 0)
@@ -554,15 +598,15 @@ void
 scd2_snapshot_by_worker(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
-	SnapshotRequest request = {.expected_rows = -1, .refresh = state->phase == 'c'};
+	SnapshotRequest request = {.expected_rows = -1, .refresh = state->phase == 'c', .first = state->phase == 'c'};
 	bool		found;
 
 	PushCopiedSnapshot(GetTransactionSnapshot());
-	UpdateActiveSnapshotCommandId();
+	see_own_writes();
 	found = worker_version(flow, &request.version);
 	if (!found)
 		check_version_found(flow, &request);
-	if (found && (request.refresh || is_newer(flow, request.version)))
+	if (found && (request.refresh || is_newer(flow, request.version, &request.first)))
 		(void) take_snapshot(flow, state, &request);
 	else
 		scd2_state_snapshot(state, NULL, started, NULL, 0, false);
@@ -587,15 +631,14 @@ apply_by_hand(Scd2Flow *flow, char *version, SnapshotRequest *request)
 	if (!scd2_state_read(&state))
 		elog(ERROR, "state of flow %d is gone", flow->flow_id);
 	request->version = version_from_text(flow, version);
-	if (!is_newer(flow, request->version))
+	if (!is_newer(flow, request->version, &request->first))
 	{
 		say_skipped(flow, request->version);
 		return counts;
 	}
 	/* What the caller has written himself is in the snapshot. */
-	CommandCounterIncrement();
 	PushCopiedSnapshot(GetTransactionSnapshot());
-	UpdateActiveSnapshotCommandId();
+	see_own_writes();
 	counts = take_snapshot(flow, &state, request);
 	PopActiveSnapshot();
 	return counts;
