@@ -303,14 +303,14 @@ read_layout(Scd2Flow *flow)
 		flow->attnums[i] = target_attnum(flow, desc, flow->columns[i]);
 		if (attnum <= 0 && !flow->absent[i])
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-							errmsg("column \"%s\" of feed %s does not exist", flow->columns[i], flow->feed_sql)));
+							errmsg("column \"%s\" of %s %s does not exist", flow->columns[i], flow->feedless ? "source" : "feed", flow->feed_sql)));
 		att = flow->absent[i] ? TupleDescAttr(desc, flow->attnums[i] - 1) : TupleDescAttr(feed_desc, attnum - 1);
 		typmod = att->atttypmod;
 		type = getBaseTypeAndTypmod(att->atttypid, &typmod);
 		if (getBaseType(TupleDescAttr(desc, flow->attnums[i] - 1)->atttypid) != type)
 			ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-							errmsg("column \"%s\" of target %s is of another type than in feed %s",
-								   flow->columns[i], flow->target_sql, flow->feed_sql)));
+							errmsg("column \"%s\" of target %s is of another type than in %s %s",
+								   flow->columns[i], flow->target_sql, flow->feedless ? "source" : "feed", flow->feed_sql)));
 		shape->typlen[i] = att->attlen;
 		shape->typbyval[i] = att->attbyval;
 		shape->typalign[i] = att->attalign;

@@ -260,7 +260,7 @@ CREATE FUNCTION scd2_internal.flow_problems()
     RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.kind, w.version_query, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
+        SELECT w.name, w.paused, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
             c.relname, scd2_internal.flow_owner(w) AS relowner,
                (SELECT string_agg(u, ', ') FROM unnest(w.columns) u, pg_class sc
                 WHERE sc.oid = w.source_relid
@@ -292,6 +292,9 @@ CREATE FUNCTION scd2_internal.flow_problems()
            format('SELECT scd2.drop_flow(%L); ALTER TABLE %s RENAME TO %I; -- then track the table anew', w.name,
                w.there::regclass, scd2_internal.generated_name(w.relname, 'old'))
     FROM w WHERE w.lacking IS NOT NULL AND w.there IS NOT NULL
+    UNION ALL
+    SELECT w.relowner, w.name, format('its source "%s.%s" was dropped', w.source_schema, w.source_name), NULL, NULL, format('SELECT scd2.drop_flow(%L);', w.name)
+    FROM w WHERE w.kind = 'snapshot' AND w.source_gone AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, format('its target "%s.%s" was dropped', w.target_schema, w.target_name), NULL, NULL,
         format('SELECT scd2.drop_flow(%L);', w.name) FROM w WHERE w.there IS NULL
