@@ -355,90 +355,236 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.give_memory(scd2_internal.flow, oid, oid) IS 'Creates the memory of the flow''s target, with the types that the relation "layout" has; returns the flow with it';
 
--- Everything about a flow that track() and create_auto_cdc_flow() both do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
-CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[], track_list name[], track_except_list name[],
-        open_row_index boolean, shared boolean, ignore_null boolean DEFAULT false, ignore_list name[] DEFAULT NULL, ignore_except_list name[] DEFAULT NULL) RETURNS integer
+-- The columns a flow can select: those of the source, and, if it is read through a feed, that its feed has. The feed may not have met the newest yet: they are added.
+CREATE FUNCTION scd2_internal.selectable_columns(asked scd2_internal.flow, source oid) RETURNS name[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF asked.feed_id IS NULL THEN
+        RETURN (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a
+                WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped);
+    END IF;
+    PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
+    PERFORM scd2_internal.add_missing_columns(f, f.except_columns)
+        FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+    RETURN scd2_internal.feed_columns(asked.feed_id);
+END $$;
+COMMENT ON FUNCTION scd2_internal.selectable_columns(scd2_internal.flow, oid) IS
+    'The columns that a flow can select. Raises 55000 if its feed does not run';
+
+CREATE FUNCTION scd2_internal.with_columns(asked scd2_internal.flow, source oid, allowed name[], column_list name[],
+        except_column_list name[]) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF coalesce(cardinality(asked.keys), 0) = 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow over "%s" has no keys', source::regclass),
+            HINT = 'Name the columns that identify a row: keys => ''{…}''.';
+    END IF;
+    PERFORM scd2_internal.check_column_list(asked.keys, allowed, 'keys', source::regclass::text);
+    asked.columns := scd2_internal.choose_columns(column_list, except_column_list, allowed,
+                                                  'column_list', 'except_column_list', source::regclass::text);
+    IF NOT asked.keys <@ asked.columns THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'keys must be among the selected columns',
+            DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(asked.keys) AS k
+                                                  WHERE k <> ALL (asked.columns)));
+    END IF;
+    IF asked.input IN ('net', 'changes') THEN
+        PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
+    END IF;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_columns(scd2_internal.flow, oid, name[], name[], name[]) IS
+    'A flow with its selected columns; raises what is wrong with its keys and lists';
+
+-- The sequence of events that have one of their own. "reads": over whose columns the expressions are. "lone": the target may be read for what was remembered.
+CREATE FUNCTION scd2_internal.with_event_sequence(caller oid, asked scd2_internal.flow, reads oid, allowed name[], lone boolean,
+        OUT flow scd2_internal.flow, OUT sequence_collation oid, OUT control_columns name[])
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    struct record;
+    events record;
+    ends   record;
+BEGIN
+    SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
+    IF struct.names IS NOT NULL THEN
+        asked.sequence_by := scd2_internal.create_sequence_type(
+            coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
+            asked.target_schema, asked.target_name, reads, struct.names, struct.expressions);
+    END IF;
+    SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, reads, allowed) AS e;
+    asked.sequence_type := events.sequence_type;
+    IF asked.input = 'changes' THEN
+        asked.delete_sequence_by := scd2_internal.delete_sequence(asked, reads, events.sequence_type,
+                                                                  allowed && events.control_columns);
+        asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
+        asked.apply_as_truncates := '_change_type = ''truncate''';
+    END IF;
+    control_columns := events.control_columns;
+    IF asked.end_sequence_by IS NOT NULL THEN
+        SELECT e.* INTO ends
+            FROM scd2_internal.end_sequence(asked.end_sequence_by, reads, events.sequence_type, allowed) AS e;
+        asked.end_sequence_by := ends.expression;
+        control_columns := control_columns || ends.column_names;
+    END IF;
+    IF lone THEN
+        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c
+                                  WHERE asked.sequence_by IN (c, quote_ident(c)) AND control_columns[1] = c LIMIT 1);
+    END IF;
+    flow := asked;
+    sequence_collation := events.sequence_collation;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_event_sequence(oid, scd2_internal.flow, oid, name[], boolean) IS
+    'A flow with the sequence of its events, and the columns that say what an event is; raises what is wrong with its expressions';
+
+CREATE FUNCTION scd2_internal.check_interval_columns(asked scd2_internal.flow) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.check_flow_column('start_column', asked.start_column, asked.columns,
+                                            ARRAY[asked.end_column, asked.current_column]);
+    PERFORM scd2_internal.check_flow_column('end_column', asked.end_column, asked.columns,
+                                            ARRAY[asked.start_column, asked.current_column]);
+    IF asked.current_column IS NOT NULL THEN
+        PERFORM scd2_internal.check_flow_column('current_column', asked.current_column, asked.columns,
+                                                ARRAY[asked.start_column, asked.end_column]);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_interval_columns(scd2_internal.flow) IS
+    'Raises what is wrong with the names of a type 2 target''s own columns';
+
+-- The flow's table: created, or found and fitting, or that of other flows. "layout" has the types of the columns.
+CREATE FUNCTION scd2_internal.with_target(caller oid, asked scd2_internal.flow, source oid, layout oid, sequence_collation oid,
+        open_row_index boolean, shared boolean) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    first scd2_internal.flow;
+BEGIN
+    IF asked.target_relid IS NULL THEN
+        asked.target_relid := scd2_internal.create_target(caller, asked.target_schema, asked.target_name, source,
+            asked.columns, asked.keys, asked.scd_type, asked.sequence_type, sequence_collation,
+            asked.start_column, asked.end_column, asked.current_column, open_row_index);
+    ELSE
+        PERFORM scd2_internal.check_no_cycle(source, asked.target_relid);
+        SELECT f.* INTO first FROM scd2_internal.flow AS f
+            WHERE f.target_relid = asked.target_relid ORDER BY f.flow_id LIMIT 1;
+        IF FOUND THEN
+            RETURN scd2_internal.join_target(caller, asked, first, asked.sequence_type, source);
+        END IF;
+        PERFORM scd2_internal.check_target_fits(caller, asked.target_relid, source,
+            asked.columns, asked.keys, asked.scd_type, asked.sequence_type, sequence_collation,
+            asked.start_column, asked.end_column, asked.current_column);
+    END IF;
+    PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type,
+                                       asked.start_column, asked.end_column);
+    IF asked.input IN ('changes', 'events') OR asked.input = 'snapshots' AND shared THEN
+        asked := scd2_internal.give_memory(asked, layout, sequence_collation);
+    END IF;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_target(oid, scd2_internal.flow, oid, oid, oid, boolean, boolean) IS
+    'A flow with its target and what belongs to it; raises why it cannot have it';
+
+-- Marks and what ignores NULL of type 1 are kept with arrays of the sequence's type.
+CREATE FUNCTION scd2_internal.check_array_type(asked scd2_internal.flow) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF asked.input = 'events'
+       AND (asked.apply_as_truncates IS NOT NULL OR asked.scd_type = 1 AND asked.ignores_null <> '{}')
+       AND (SELECT t.typarray FROM pg_type AS t WHERE t.oid = asked.sequence_type::regtype) = 0 THEN
+        RAISE feature_not_supported USING MESSAGE = format('a sequence of type %s does not go with %s', asked.sequence_type,
+            CASE WHEN asked.apply_as_truncates IS NOT NULL THEN 'apply_as_truncates' ELSE 'ignore_null_updates' END);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_array_type(scd2_internal.flow) IS
+    'Raises 0A000 where arrays of the sequence''s type are needed and there are none';
+
+-- The flow's row, and its place in the log. (One that takes snapshots begins at no place.)
+CREATE FUNCTION scd2_internal.register_flow(asked scd2_internal.flow, source oid) RETURNS integer
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    asked.name := scd2_internal.flow_name(asked.name, asked.target_name);
+    asked.kind := CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END;
+    asked.source_relid := source;
+    SELECT n.nspname, c.relname INTO asked.source_schema, asked.source_name
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
+    INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name,
+            source_relid, feed_id, scd_type, keys, columns, tracked, start_column, end_column, current_column, input,
+            ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by,
+            apply_as_deletes, apply_as_truncates, source_filter, on_invalid_event, max_lateness, memory_name, memory_relid,
+            initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction,
+            version_query, options, settings)
+        VALUES (asked.name, asked.kind, asked.target_schema, asked.target_name, asked.target_relid, asked.source_schema,
+            asked.source_name, asked.source_relid, asked.feed_id, asked.scd_type, asked.keys, asked.columns, asked.tracked,
+            asked.start_column, asked.end_column, asked.current_column, asked.input, asked.ignores_null,
+            coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column,
+            asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
+            asked.source_filter, asked.on_invalid_event, asked.max_lateness, asked.memory_name, asked.memory_relid,
+            asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval, asked.scope,
+            coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query, asked.options,
+            ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
+        RETURNING f.flow_id INTO asked.flow_id;
+    IF asked.input = 'snapshots' THEN
+        INSERT INTO scd2_internal.flow_state
+                (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)
+            VALUES (asked.flow_id, 'apply', 0, now(), 0, now());
+        PERFORM scd2_internal.wake_apply_at_commit();
+    ELSE
+        INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
+    END IF;
+    RETURN asked.flow_id;
+END $$;
+COMMENT ON FUNCTION scd2_internal.register_flow(scd2_internal.flow, oid) IS
+    'Writes the definition of a flow and its control record; returns the flow_id';
+
+-- Everything about a flow that track(), create_auto_cdc_flow() and create_auto_cdc_from_snapshot_flow() all do. "asked" has the arguments that are columns of the catalog; the rest of it is filled in here.
+CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[], except_column_list name[],
+        track_list name[], track_except_list name[], open_row_index boolean, shared boolean,
+        ignore_null boolean DEFAULT false, ignore_list name[] DEFAULT NULL, ignore_except_list name[] DEFAULT NULL)
+    RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed    scd2_internal.feed;
-    source  oid;
-    owner   oid;
-    reads   oid;            -- over whose columns the expressions are
-    allowed name[];
-    events  record;
-    struct  record;
-    ends    record;
-    place   record;
-    first   scd2_internal.flow;     -- into the same target
-    made    boolean;                -- the target was created here
-    given   text;
+    feed            scd2_internal.feed;
+    source          oid;
+    allowed         name[];
+    events          record;
+    sequence_collation oid := 0;
+    control_columns name[] := '{}';
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
-    reads := source;
-    SELECT c.relowner INTO owner FROM pg_class AS c WHERE c.oid = source;
-    PERFORM scd2_internal.check_member(caller, owner, 'table', source::regclass::text);
+    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = source),
+                                       'table', source::regclass::text);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
+    asked.options := jsonb_strip_nulls(jsonb_build_object('sequence_by', asked.sequence_by,
+        'column_list', column_list, 'except_column_list', except_column_list, 'track_history_column_list', track_list,
+        'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
+        'ignore_null_updates', ignore_null, 'ignore_null_updates_column_list', ignore_list,
+        'ignore_null_updates_except_column_list', ignore_except_list));
+    allowed := scd2_internal.selectable_columns(asked, source);
+    asked := scd2_internal.with_columns(asked, source, allowed, column_list, except_column_list);
 
-    -- Columns: those of the source that its feed has. It may not have met the newest yet.
-    PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
-    IF asked.feed_id IS NOT NULL THEN
-        PERFORM scd2_internal.add_missing_columns(f, f.except_columns) FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-    END IF;
-    allowed := CASE WHEN asked.feed_id IS NOT NULL THEN scd2_internal.feed_columns(asked.feed_id)
-                    ELSE (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped) END;
-    IF coalesce(cardinality(asked.keys), 0) = 0 THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('flow over "%s" has no keys', source::regclass), HINT = 'Name the columns that identify a row: keys => ''{…}''.';
-    END IF;
-    PERFORM scd2_internal.check_column_list(asked.keys, allowed, 'keys', source::regclass::text);
-    asked.columns := scd2_internal.choose_columns(column_list, except_column_list, allowed, 'column_list', 'except_column_list', source::regclass::text);
-    IF NOT asked.keys <@ asked.columns THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'keys must be among the selected columns',
-            DETAIL = format('Not selected: %s.', (SELECT string_agg(k, ', ') FROM unnest(asked.keys) AS k WHERE k <> ALL (asked.columns)));
-    END IF;
-    IF asked.input = 'changes' THEN
-        PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
-        reads := feed.feed_relid;
-    END IF;
     IF asked.input = 'snapshots' THEN
         SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source) AS e;
         PERFORM scd2_internal.check_snapshot_flow(asked, source, events.sequence_type);
-    ELSIF asked.input <> 'net' THEN
-        SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
-        given := asked.sequence_by;
-        IF struct.names IS NOT NULL THEN
-            asked.sequence_by := scd2_internal.create_sequence_type(coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
-                asked.target_schema, asked.target_name, reads, struct.names, struct.expressions);
-        END IF;
-        SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, reads, allowed) AS e;
-        IF asked.input = 'changes' THEN
-            asked.delete_sequence_by := scd2_internal.delete_sequence(asked, feed.feed_relid, events.sequence_type, allowed && events.control_columns);
-            asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
-            asked.apply_as_truncates := '_change_type = ''truncate''';
-        END IF;
-        IF asked.end_sequence_by IS NOT NULL THEN
-            SELECT e.* INTO ends FROM scd2_internal.end_sequence(asked.end_sequence_by, reads, events.sequence_type, allowed) AS e;
-            asked.end_sequence_by := ends.expression;
-            events.control_columns := events.control_columns || ends.column_names;
-        END IF;
-        asked.sequence_column := (SELECT c FROM unnest(asked.columns) AS c WHERE asked.sequence_by IN (c, quote_ident(c)) AND events.control_columns[1] = c AND NOT shared AND NOT (coalesce(ignore_null, false) OR ignore_list IS NOT NULL OR ignore_except_list IS NOT NULL) LIMIT 1);
+        asked.sequence_type := events.sequence_type;
+        sequence_collation := events.sequence_collation;
+        control_columns := events.control_columns;
+    ELSIF asked.input = 'net' THEN
+        asked.sequence_type := 'timestamp with time zone';
     ELSE
-        SELECT 'timestamp with time zone' AS sequence_type, 0::oid AS sequence_collation, '{}'::name[] AS control_columns INTO events;
-        PERFORM scd2_internal.check_keys_guarded(source, asked.keys);
+        events := scd2_internal.with_event_sequence(caller, asked,
+            CASE asked.input WHEN 'changes' THEN feed.feed_relid ELSE source END, allowed,
+            NOT (shared OR coalesce(ignore_null, false) OR ignore_list IS NOT NULL OR ignore_except_list IS NOT NULL));
+        asked := events.flow;
+        sequence_collation := events.sequence_collation;
+        control_columns := events.control_columns;
     END IF;
-    asked.sequence_type := events.sequence_type;
     asked.max_lateness := scd2_internal.check_max_lateness(asked.max_lateness, asked, asked.sequence_type);
     asked.ignores_null := scd2_internal.ignored_nulls(asked, ignore_null, ignore_list, ignore_except_list, source);
-    asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys, events.control_columns, source);
+    asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys,
+                                                   control_columns, source);
     IF asked.scd_type = 2 THEN
-        PERFORM scd2_internal.check_flow_column('start_column', asked.start_column, asked.columns, ARRAY[asked.end_column, asked.current_column]);
-        PERFORM scd2_internal.check_flow_column('end_column', asked.end_column, asked.columns, ARRAY[asked.start_column, asked.current_column]);
-        IF asked.current_column IS NOT NULL THEN
-            PERFORM scd2_internal.check_flow_column('current_column', asked.current_column, asked.columns, ARRAY[asked.start_column, asked.end_column]);
-        END IF;
+        PERFORM scd2_internal.check_interval_columns(asked);
     END IF;
-
     IF asked.initial_start IS NOT NULL THEN
         PERFORM scd2_internal.check_expression(asked.initial_start, source, 'timestamptz'::regtype, 'initial_start');
     END IF;
@@ -446,58 +592,13 @@ BEGIN
         PERFORM scd2_internal.check_starting_version(asked.feed_id, source, asked.starting_version);
     END IF;
 
-    made := asked.target_relid IS NULL;
-    IF made THEN
-        asked.target_relid := scd2_internal.create_target(caller, asked.target_schema, asked.target_name, source, asked.columns, asked.keys, asked.scd_type,
-            asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column, open_row_index);
-    ELSE
-        PERFORM scd2_internal.check_no_cycle(source, asked.target_relid);
-        SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.target_relid = asked.target_relid ORDER BY f.flow_id LIMIT 1;
-    END IF;
-    IF first.flow_id IS NOT NULL THEN
-        asked := scd2_internal.join_target(caller, asked, first, asked.sequence_type, source);
-    ELSIF made THEN
-        NULL;
-    ELSE
-        PERFORM scd2_internal.check_target_fits(caller, asked.target_relid, source, asked.columns, asked.keys, asked.scd_type,
-            asked.sequence_type, events.sequence_collation, asked.start_column, asked.end_column, asked.current_column);
-    END IF;
-    IF first.flow_id IS NULL THEN
-        PERFORM scd2_internal.dress_target(asked.target_relid, asked.scd_type, asked.sequence_type, asked.start_column, asked.end_column);
-    END IF;
-    IF asked.input = 'events' AND (asked.apply_as_truncates IS NOT NULL OR asked.scd_type = 1 AND asked.ignores_null <> '{}')
-       AND (SELECT t.typarray FROM pg_type AS t WHERE t.oid = asked.sequence_type::regtype) = 0 THEN
-        RAISE feature_not_supported USING MESSAGE = format('a sequence of type %s does not go with %s', asked.sequence_type, CASE WHEN asked.apply_as_truncates IS NOT NULL THEN 'apply_as_truncates' ELSE 'ignore_null_updates' END);
-    END IF;
-    IF first.flow_id IS NULL AND (asked.input IN ('changes', 'events') OR asked.input = 'snapshots' AND shared) THEN
-        asked := scd2_internal.give_memory(asked, coalesce(feed.feed_relid, source), events.sequence_collation);
-    END IF;
+    asked := scd2_internal.with_target(caller, asked, source, coalesce(feed.feed_relid, source), sequence_collation,
+                                       open_row_index, shared);
+    PERFORM scd2_internal.check_array_type(asked);
     IF asked.scope IS NOT NULL AND asked.memory_relid IS NOT NULL THEN
         PERFORM scd2_internal.check_immutable(asked.scope, source, 'scope');
     END IF;
-
-    SELECT n.nspname AS schema, c.relname AS relation INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
-    INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type,
-            keys, columns, tracked, start_column, end_column, current_column, input, ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by, apply_as_deletes, apply_as_truncates,
-            source_filter, on_invalid_event, max_lateness, memory_name, memory_relid, initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction, version_query, options, settings)
-        VALUES (scd2_internal.flow_name(asked.name, asked.target_name), CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END, asked.target_schema, asked.target_name, asked.target_relid,
-            place.schema, place.relation, source, asked.feed_id, asked.scd_type,
-            asked.keys, asked.columns, asked.tracked, asked.start_column, asked.end_column, asked.current_column,
-            asked.input, asked.ignores_null, coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column, asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
-            asked.source_filter, asked.on_invalid_event, asked.max_lateness, asked.memory_name, asked.memory_relid, asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
-            asked.scope, coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query,
-            jsonb_strip_nulls(jsonb_build_object('sequence_by', given, 'column_list', column_list, 'except_column_list', except_column_list,
-                'track_history_column_list', track_list, 'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
-                'ignore_null_updates', ignore_null, 'ignore_null_updates_column_list', ignore_list, 'ignore_null_updates_except_column_list', ignore_except_list)),
-            ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
-        RETURNING f.flow_id INTO asked.flow_id;
-    IF asked.input = 'snapshots' THEN       -- begins at no place of the log
-        INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp) VALUES (asked.flow_id, 'apply', 0, now(), 0, now());
-        PERFORM scd2_internal.wake_apply_at_commit();
-    ELSE
-        INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', asked.flow_id, asked.feed_id);
-    END IF;
-    RETURN asked.flow_id;
+    RETURN scd2_internal.register_flow(asked, source);
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_feed_flow(oid, scd2_internal.flow, name[], name[], name[], name[], boolean, boolean, boolean, name[], name[]) IS
     'Checks, creates the target, registers the flow and its control record; returns the flow_id';
