@@ -71,7 +71,6 @@ SELECT flow, events, applied, duplicates, rejected, state FROM scd2.flows WHERE 
 -- refused
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev');
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev', delete_sequence_by => 'v');
-SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev', delete_sequence_by => '1', apply_as_deletes => 'true');
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev', delete_sequence_by => '1', stored_as_scd_type => 2, initial_start => 'now()');
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', delete_sequence_by => '_commit_timestamp');
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{v}', 'rev', delete_sequence_by => '1');

@@ -7,6 +7,8 @@
  * upsert; nothing left is a close if the image from before was taken, else nothing. (Not "the last row decides": over a deferrable key SET id = id + 1 makes 1 -> 2,
  * 2 -> 3, 3 -> 4, and the last row of keys 2 and 3 is a pre-image.)
  *
+ * A flow may leave images out (source_filter, apply_as_deletes): then all this is said of those that are left, and the target is the history of the rows that are not left out.
+ *
  * Undoing (the first copy) counts over all versions at once, and asks the opposite: the image that was taken without having been added is what the key was at the beginning;
  * if there is none and something was added, there was no row.
  *
@@ -635,7 +637,9 @@ run_query(EventReceiver *r, Scd2Statement which, int nargs, const Datum *args)
 	int			nest = NewGUCNestLevel();
 	int			result;
 
-	if (which == SCD2_READ_TAIL)
+	if (r->flow->source_filter != NULL || r->flow->apply_as_deletes != NULL || r->flow->apply_as_truncates != NULL)
+		scd2_use_settings(r->flow, which);
+	else if (which == SCD2_READ_TAIL)
 		(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	options.params = scd2_params(plan, nargs, args);
 	result = SPI_execute_plan_extended(plan, &options);

@@ -44,10 +44,68 @@ scd2_flow_start_sql(Scd2Flow *flow, const char *beginning)
 	return sql.data;
 }
 
+/* An expression of the flow's; the line break ends a comment that it may end with. */
+static void
+append_expression(StringInfo sql, const char *expression, const char *type)
+{
+	if (expression == NULL)
+		scd2_sql(sql, "NULL::%s", type);
+	else
+		scd2_sql(sql, "(%s\n)::%s", expression, type);
+}
+
+/* Is a new image, or a TRUNCATE, one that empties the target? (Undoing looks at the source alone.) */
+static void
+append_empties(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	scd2_sql(sql, which == SCD2_READ_SEEN ? "_change_type = 'truncate' AND COALESCE(" : "_change_type IN ('insert', 'update_postimage', 'truncate') AND COALESCE(");
+	append_expression(sql, flow->apply_as_truncates, "boolean");
+	scd2_sql(sql, ", false)");
+}
+
+/*
+ * Of a feed with its default sequence, images that are none for the flow: then the history is that of the rows that are left. A TRUNCATE has no values to ask.
+ */
+static void
+append_images(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	if (flow->source_filter != NULL)
+	{
+		scd2_sql(sql, " AND (_change_type = 'truncate' OR ");
+		append_expression(sql, flow->source_filter, "boolean");
+		scd2_sql(sql, ")");
+	}
+	if (flow->apply_as_truncates != NULL)
+	{
+		scd2_sql(sql, " AND (");
+		append_empties(sql, flow, which);
+		scd2_sql(sql, " OR _change_type <> 'truncate' AND ");
+		append_expression(sql, flow->apply_as_truncates, "boolean");
+		scd2_sql(sql, " IS NOT TRUE AND ");
+		append_expression(sql, flow->apply_as_deletes, "boolean");
+		scd2_sql(sql, " IS NOT TRUE)");
+	}
+	else if (flow->apply_as_deletes != NULL)
+	{
+		scd2_sql(sql, " AND (_change_type = 'truncate' OR ");
+		append_expression(sql, flow->apply_as_deletes, "boolean");
+		scd2_sql(sql, " IS NOT TRUE)");
+	}
+}
+
 static void
 append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
-	scd2_sql(sql, "SELECT _change_type, _commit_version, _commit_timestamp, _change_ordinal");
+	scd2_sql(sql, "SELECT ");
+	if (flow->apply_as_truncates != NULL)
+	{
+		scd2_sql(sql, "CASE WHEN ");
+		append_empties(sql, flow, which);
+		scd2_sql(sql, " THEN 'truncate' ELSE _change_type END");
+	}
+	else
+		scd2_sql(sql, "_change_type");
+	scd2_sql(sql, ", _commit_version, _commit_timestamp, _change_ordinal");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
 	scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
@@ -62,19 +120,10 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
 	else if (which == SCD2_READ_SEEN)
 		scd2_sql(sql, " AND pg_visible_in_snapshot(_xid, $3)");
+	append_images(sql, flow, which);
 }
 
 /* ---- event tables ---- */
-
-/* An expression of the flow's; the line break ends a comment that it may end with. */
-static void
-append_expression(StringInfo sql, const char *expression, const char *type)
-{
-	if (expression == NULL)
-		scd2_sql(sql, "NULL::%s", type);
-	else
-		scd2_sql(sql, "(%s\n)::%s", expression, type);
-}
 
 /*
  * Can a sequence be invalid although it is not NULL: a NaN, or part of a struct?
@@ -142,6 +191,17 @@ append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
 }
 
+/* A TRUNCATE has no values to ask; apply_as_truncates says whether it is an event. */
+static void
+append_changes_filter(StringInfo sql, Scd2Flow *flow)
+{
+	scd2_sql(sql, " AND CASE _change_type WHEN 'truncate' THEN ");
+	append_expression(sql, flow->apply_as_truncates, "boolean");
+	scd2_sql(sql, " ELSE ");
+	append_expression(sql, flow->source_filter != NULL ? flow->source_filter : "true", "boolean");
+	scd2_sql(sql, " END");
+}
+
 /* Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same version: they are nothing. */
 static void
 append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -155,7 +215,7 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
 	append_range(sql, flow, which);
-	append_filter(sql, flow);
+	append_changes_filter(sql, flow);
 	scd2_sql(sql, ") AS %I WHERE (_change_type NOT IN ('delete', 'update_preimage') OR _scd2_last > _change_ordinal IS NOT TRUE)", flow->source_alias);
 }
 
@@ -622,6 +682,29 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 	return sql.data;
 }
 
+/* The source's rows, but those that are none for the flow. What empties the target may be said of a change: they count as inserted. */
+static void
+append_copied(StringInfo sql, Scd2Flow *flow)
+{
+	const char *only = flow->source_partitioned ? "" : "ONLY ";
+
+	if (flow->apply_as_truncates == NULL)
+		scd2_sql(sql, " FROM %s%s AS %I WHERE true", only, flow->source_sql, flow->source_alias);
+	else
+	{
+		scd2_sql(sql, " FROM (SELECT 'insert'::text AS _change_type, 0::bigint AS _commit_version, $1 AS _commit_timestamp, 0 AS _change_ordinal, NULL::xid8 AS _xid, s.* FROM %s%s AS s) AS %I WHERE ",
+				 only, flow->source_sql, flow->source_alias);
+		append_expression(sql, flow->apply_as_truncates, "boolean");
+		scd2_sql(sql, " IS NOT TRUE");
+	}
+	append_filter(sql, flow);
+	if (flow->apply_as_deletes == NULL)
+		return;
+	scd2_sql(sql, " AND ");
+	append_expression(sql, flow->apply_as_deletes, "boolean");
+	scd2_sql(sql, " IS NOT TRUE");
+}
+
 /*
  * The source's rows for the first copy: columns and (type 2) since when they are valid; $1 is the flow's beginning. With "insert", all of the copy in one statement.
  */
@@ -650,7 +733,6 @@ scd2_copy_sql(Scd2Flow *flow, bool insert)
 		scd2_sql(&sql, ", %s", scd2_flow_start_sql(flow, "$1"));
 	if (insert && flow->current_column != NULL)
 		scd2_sql(&sql, ", true");
-	scd2_sql(&sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ",
-			 flow->source_sql, flow->source_alias);
+	append_copied(&sql, flow);
 	return sql.data;
 }

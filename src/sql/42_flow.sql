@@ -105,6 +105,43 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_event_expressions(scd2_internal.flow, oid, name[]) IS 'Raises what is wrong with the expressions of a flow over an event table';
 
+-- The expressions of a flow over a feed with its default sequence: of the source's rows, wherever they are met; whether one empties the target may depend on the change. Returns the columns that are not tracked by default.
+CREATE FUNCTION scd2_internal.check_image_expressions(asked scd2_internal.flow, source oid, feed oid, allowed name[]) RETURNS name[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    expression      record;
+    used            name[];
+    control_columns name[] := '{}';
+BEGIN
+    FOR expression IN
+        SELECT e.* FROM (VALUES ('apply_as_deletes', asked.apply_as_deletes, source, '{}'::name[]), ('source_filter', asked.source_filter, source, '{}'),
+                                ('apply_as_truncates', asked.apply_as_truncates, feed, '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}')) AS e (argument, text, reads, metadata)
+        WHERE e.text IS NOT NULL
+    LOOP
+        PERFORM scd2_internal.check_expression(expression.text, expression.reads, 'boolean'::regtype, expression.argument);
+        used := scd2_internal.expression_columns(expression.text, expression.reads, expression.argument);
+        PERFORM scd2_internal.check_column_list(used, allowed || expression.metadata, expression.argument, source::regclass::text);
+        IF expression.argument <> 'source_filter' THEN
+            control_columns := control_columns || used;
+        END IF;
+    END LOOP;
+    RETURN control_columns;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_image_expressions(scd2_internal.flow, oid, oid, name[]) IS 'Raises what is wrong with the expressions of a flow over a feed with its default sequence';
+
+-- Of a feed with a sequence of its own: which changes are deletes, besides those that the feed says are; and what empties the target, a TRUNCATE if nothing else is said.
+CREATE FUNCTION scd2_internal.changes_that_delete(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT '_change_type IN (''delete'', ''update_preimage'')' || CASE WHEN given IS NULL THEN '' ELSE format(E' OR COALESCE((%s\n)::boolean, false)', given) END
+$$;
+COMMENT ON FUNCTION scd2_internal.changes_that_delete(text) IS 'Expression over a feed: is a change a delete? "given": apply_as_deletes, or NULL';
+
+CREATE FUNCTION scd2_internal.changes_that_empty(given text) RETURNS text
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN given IS NULL THEN '_change_type = ''truncate''' ELSE format(E'_change_type NOT IN (''delete'', ''update_preimage'') AND COALESCE((%s\n)::boolean, false)', given) END
+$$;
+COMMENT ON FUNCTION scd2_internal.changes_that_empty(text) IS 'Expression over a feed: does a change empty the target? "given": apply_as_truncates, or NULL';
+
 -- The sequence of deletes of a feed that has one of its own, as an expression over the feed's columns. A delete carries the old row, and must come after it: one step, in types that have steps;
 -- in others what comes no later is NULL, which makes the event invalid. A sequence made from metadata alone is the delete's own.
 CREATE FUNCTION scd2_internal.delete_sequence(asked scd2_internal.flow, feed oid, sequence_type text, of_row boolean) RETURNS text
@@ -415,8 +452,8 @@ BEGIN
     IF asked.input = 'changes' THEN
         asked.delete_sequence_by := scd2_internal.delete_sequence(asked, reads, events.sequence_type,
                                                                   allowed && events.control_columns);
-        asked.apply_as_deletes := '_change_type IN (''delete'', ''update_preimage'')';
-        asked.apply_as_truncates := '_change_type = ''truncate''';
+        asked.apply_as_deletes := scd2_internal.changes_that_delete(asked.apply_as_deletes);
+        asked.apply_as_truncates := scd2_internal.changes_that_empty(asked.apply_as_truncates);
     END IF;
     control_columns := events.control_columns;
     IF asked.end_sequence_by IS NOT NULL THEN
@@ -570,6 +607,7 @@ BEGIN
         control_columns := events.control_columns;
     ELSIF asked.input = 'net' THEN
         asked.sequence_type := 'timestamp with time zone';
+        control_columns := scd2_internal.check_image_expressions(asked, source, feed.feed_relid, allowed);
     ELSE
         events := scd2_internal.with_event_sequence(caller, asked,
             CASE asked.input WHEN 'changes' THEN feed.feed_relid ELSE source END, allowed,
@@ -695,14 +733,13 @@ COMMENT ON FUNCTION scd2_internal.wake_apply_at_commit() IS 'Has the apply worke
 CREATE FUNCTION scd2_internal.refuse_over_a_feed(asked scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.apply_as_deletes IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates over a feed', asked.apply_as_truncates IS NOT NULL);
     IF asked.end_sequence_by IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'end_sequence_by is for tables whose rows are events', DETAIL = 'A change data feed says itself where a row ends.';
     END IF;
     IF asked.input = 'net' THEN
-        PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.source_filter IS NOT NULL);
-        PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.on_invalid_event IS DISTINCT FROM 'fail');
+        IF asked.on_invalid_event IS DISTINCT FROM 'fail' THEN
+            RAISE invalid_parameter_value USING MESSAGE = 'on_invalid_event needs a sequence_by of its own', DETAIL = 'Changes in the order of their commits are never invalid.';
+        END IF;
         IF asked.delete_sequence_by IS NOT NULL THEN
             RAISE invalid_parameter_value USING MESSAGE = 'delete_sequence_by needs a sequence_by of its own', HINT = 'sequence_by => ''…''';
         END IF;
@@ -824,13 +861,7 @@ BEGIN
     IF source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'source must not be NULL';
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('sequence_by', sequence_by IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes', apply_as_deletes IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('apply_as_truncates', apply_as_truncates IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('source_filter', source_filter IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('delete_sequence_by', delete_sequence_by IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('shared', shared);
-    PERFORM scd2_internal.refuse_unsupported('on_invalid_event', on_invalid_event IS DISTINCT FROM 'fail');
 
     feed_id := scd2_internal.enabled_feed(caller, source);
     IF keys IS NULL THEN
@@ -852,7 +883,12 @@ BEGIN
     ELSE
         SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     END IF;
-    asked.input := 'net';
+    asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
+    asked.sequence_by := sequence_by;
+    asked.delete_sequence_by := delete_sequence_by;
+    asked.apply_as_deletes := apply_as_deletes;
+    asked.apply_as_truncates := apply_as_truncates;
+    asked.source_filter := source_filter;
     asked.feed_id := feed_id;
     asked.target_schema := place.schema;
     asked.target_name := place.relation;
@@ -868,6 +904,7 @@ BEGIN
     asked.refresh_interval := refresh_interval;
     asked.name := name;
     asked.max_lateness := max_lateness;
+    PERFORM scd2_internal.refuse_over_a_feed(asked);
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, false);
     RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
@@ -959,11 +996,9 @@ BEGIN
         RETURN;
     END IF;
     PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence', asked.input = 'net' AND on_invalid_event IS NOT NULL);
-    PERFORM scd2_internal.refuse_unsupported('source_filter over a feed with its default sequence', asked.input = 'net' AND source_filter IS NOT NULL);
     IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid', name);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('apply_as_deletes over a feed', asked.input <> 'events' AND apply_as_deletes IS NOT NULL);
     PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', asked.input <> 'events' AND sequence_by IS NOT NULL);
     asked.source_filter := coalesce(source_filter, asked.source_filter);
     asked.apply_as_deletes := coalesce(apply_as_deletes, asked.apply_as_deletes);
@@ -987,9 +1022,16 @@ BEGIN
         END IF;
     ELSIF asked.input = 'append' THEN
         PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
-    ELSIF source_filter IS NOT NULL THEN
+    ELSIF asked.input = 'net' THEN
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-        PERFORM scd2_internal.check_expression(source_filter, reads, 'boolean'::regtype, 'source_filter');
+        PERFORM scd2_internal.check_image_expressions(asked, asked.source_relid, reads, scd2_internal.feed_columns(asked.feed_id));
+    ELSE
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
+            FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text) WHERE e.text IS NOT NULL;
+        IF apply_as_deletes IS NOT NULL THEN
+            asked.apply_as_deletes := scd2_internal.changes_that_delete(apply_as_deletes);
+        END IF;
     END IF;
     IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
