@@ -70,7 +70,7 @@ SELECT flow, state, last_error FROM scd2.flows WHERE state <> 'running';
 -- with a sequence of its own
 CREATE TABLE s (id int PRIMARY KEY, v text, gone boolean, rev int);
 INSERT INTO s VALUES (1, 'a', NULL, 1), (2, 'b', true, 1);
-SELECT scd2.track('s', delete_sequence_by => 'coalesce(rev + 1, 1000)', sequence_by => 'rev', apply_as_deletes => 'gone', source_filter => 'v <> ''hidden''', column_list => '{id,v}');
+SELECT scd2.track('s', delete_sequence_by => 'coalesce(rev + 1, 1000)', sequence_by => 'rev', apply_as_deletes => 'gone', source_filter => 'v <> ''hidden'' AND rev IS NOT NULL', column_list => '{id,v}');
 SELECT scd2.sync() >= 0;
 SELECT scd2.track('s', 's_kept', delete_sequence_by => 'rev + 1', sequence_by => 'rev', apply_as_truncates => 'false', on_invalid_event => 'quarantine', column_list => '{id,v}');
 SELECT scd2.sync() >= 0;
@@ -83,9 +83,6 @@ UPDATE s SET rev = 20, v = 'c' WHERE id = 2;
 SELECT scd2.sync(targets => '{s_kept}') >= 0;
 SELECT * FROM s_kept ORDER BY id, __start_at;
 SELECT event FROM scd2.rejected_events WHERE flow = 's_kept';
-SELECT last_error FROM scd2.flows WHERE flow = 's_history';
-SELECT scd2.alter_flow('s_history', source_filter => 'v <> ''hidden'' AND rev IS NOT NULL');
-SELECT scd2.resume_flow('s_history');
 SELECT scd2.sync() >= 0;
 SELECT * FROM s_history ORDER BY id, __start_at;
 UPDATE s SET rev = 30;
