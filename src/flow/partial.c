@@ -266,6 +266,50 @@ is_overtaken(Scd2Timeline *t, Datum sequence)
 	return false;
 }
 
+/* Was the key there just before a sequence? (What is older than a delete is not there any more.) */
+static bool
+is_there_before(Scd2Timeline *t, Datum sequence)
+{
+	const Scd2Current *c = &t->current;
+
+	if (!c->live || !c->known || compare(t, c->sequence, sequence) <= 0)
+		return c->live;
+	for (int i = 0; i < t->shape->ncolumns; i++)
+		if (t->shape->ignores_null[i] && !c->never[i] && compare(t, c->since[i], sequence) <= 0)
+			return true;
+	return false;
+}
+
+/*
+ * An upsert meets a complete snapshot at its own sequence, which is an event there too: of the key as it was just before, whole, so that of each column the greater value counts; or a delete, which
+ * wins. True: it does.
+ */
+static bool
+meet_snapshot(Scd2Timeline *t, Datum sequence)
+{
+	Scd2Current *c = &t->current;
+	bool		met = false;
+
+	for (int i = t->nmarks - 1; i >= 0 && !met && compare(t, t->marks[i].sequence, sequence) >= 0; i--)
+		met = t->marks[i].snapshot && !t->marks[i].yields && (t->use.in_scope == NULL || t->use.in_scope(t->use.arg, &t->marks[i]));
+	if (!met)
+		return false;
+	if (!is_there_before(t, sequence))
+		return true;
+	for (int i = 0; i < t->shape->ncolumns; i++)
+		if (t->shape->ignores_null[i] && against_column(c, t, i, sequence) > 0)
+		{
+			c->since[i] = sequence;
+			c->never[i] = false;
+		}
+	if (against_last(c, t, sequence) > 0)
+	{
+		c->known = true;
+		c->sequence = sequence;
+	}
+	return false;
+}
+
 /*
  * Next event of the key of a type 1 target.
  */
@@ -280,7 +324,7 @@ scd2_partial_event(Scd2Timeline *t, const Scd2Event *event)
 		t->counts.events++;
 		t->counts.out_of_order += c->memory != NULL && compare(t, event->sequence, c->memory->sequence) < 0;
 	}
-	if (is_overtaken(t, event->sequence))
+	if (is_overtaken(t, event->sequence) || (event->kind == SCD2_UPSERT && meet_snapshot(t, event->sequence)))
 		return;
 	if (!t->has_new)
 		t->new.sequence = event->sequence;	/* the lowest */
