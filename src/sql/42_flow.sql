@@ -1103,13 +1103,15 @@ BEGIN
     IF target IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('key_filter', key_filter IS NOT NULL);
     SELECT f.* INTO refreshed FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id LIMIT 1;
     IF NOT FOUND THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target);
     END IF;
     refreshed := scd2_internal.own_flow(caller, refreshed.name);
-    IF refreshed.kind = 'append' THEN
+    IF key_filter IS NOT NULL THEN
+        PERFORM scd2_internal.refresh_keys(target, refreshed, key_filter, coalesce(allow_loss, false));
+        RETURN;
+    ELSIF refreshed.kind = 'append' THEN
         PERFORM scd2_internal.refresh_append(target, allow_loss);
         RETURN;
     END IF;
@@ -1143,4 +1145,6 @@ COMMENT ON FUNCTION scd2_internal.full_refresh(oid, regclass, text, boolean) IS 
 CREATE FUNCTION scd2.full_refresh(target regclass, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.full_refresh(regclass, text, boolean) IS
-    'Has a worker rebuild the target from its source and feed, with the flow''s recorded beginning (event tables, snapshots: from what is there now); readers see the old rows until it is done. 55000 if history would be lost (allow_loss => true: accept it), 42501 not the owner.';
+    'Has a worker rebuild the target from its source and feed, with the flow''s recorded beginning; readers see the old rows until it is done. With key_filter, a condition over the keys, the rows of these keys are made again, '
+    'in the caller''s transaction, until whose end the flows wait. 55000 if history would be lost (allow_loss => true: accept it), 42501 not the owner, 42703, 42804 the filter, 0A000 a filter with snapshots or max_lateness, '
+    '22023 a filter without keys, 25001 a filter in a transaction that has written the source or whose snapshot is fixed.';

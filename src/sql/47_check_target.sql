@@ -86,6 +86,8 @@ BEGIN
         SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
         IF f.kind = 'snapshot' OR f.once THEN
             RETURN format('flow "%s" read its source once, which may have changed since', f.name);
+        ELSIF f.max_lateness IS NOT NULL AND (s.too_late > 0 OR EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'horizon')) THEN
+            RETURN format('flow "%s" has a max_lateness, and what was too late depends on when it came', f.name);
         ELSIF s.flow_id IS NULL OR coalesce(s.failed_phase, s.phase) <> 'apply' THEN
             RETURN format('flow "%s" has not made its first copy', f.name);
         END IF;
@@ -124,9 +126,10 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.empty_copy(regclass, name[], name[]) IS 'An empty temporary table with these columns of a relation, and its owner';
 
-CREATE FUNCTION scd2_internal.rebuild(flow_id integer, upto bigint) RETURNS void
+CREATE FUNCTION scd2_internal.rebuild(flow_id integer, upto bigint, from_beginning boolean) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_rebuild' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.rebuild(integer, bigint) IS 'Runs a flow that only this transaction knows: its first copy, and all versions up to one';
+COMMENT ON FUNCTION scd2_internal.rebuild(integer, bigint, boolean) IS
+    'Runs a flow that only this transaction knows: its first copy, and all versions up to one. from_beginning: of event tables, the rows at the flow''s beginning count instead of those that are there';
 
 CREATE FUNCTION scd2_internal.target_columns_kept(target oid) RETURNS name[]
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -137,8 +140,8 @@ CREATE FUNCTION scd2_internal.target_columns_kept(target oid) RETURNS name[]
 $$;
 COMMENT ON FUNCTION scd2_internal.target_columns_kept(oid) IS 'The columns of a target that its flows fill';
 
--- Copies of the flows of a target, into the temporary table that is returned when they have run.
-CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow) RETURNS oid
+-- Copies of the flows of a target, into the temporary table that is returned when they have run; with a key_filter, only these keys.
+CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f      scd2_internal.flow;
@@ -148,6 +151,7 @@ DECLARE
     place  record;
     flow_ids integer[] := '{}';
     applied  bigint[] := '{}';
+    loss     record;
 BEGIN
     beside := scd2_internal.empty_copy(target, scd2_internal.target_columns_kept(target), CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END);
     IF first.memory_relid IS NOT NULL THEN
@@ -161,6 +165,13 @@ BEGIN
         SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
         f.flow_id := nextval(pg_get_serial_sequence('scd2_internal.flow', 'flow_id'));
         f.name := scd2_internal.object_name(f.name, format('rebuilt_%s', f.flow_id));
+        f.max_lateness := NULL;                 -- nothing was too late
+        IF key_filter IS NOT NULL THEN
+            SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, allow_loss) AS l WHERE f.input <> 'events';
+            s.begin_version := coalesce(loss.version, s.begin_version);
+            s.begin_timestamp := coalesce(loss.at, s.begin_timestamp);
+            f.source_filter := concat_ws(' AND ', '(' || f.source_filter || E'\n)', format(E'(%s\n%s)', key_filter, ' OR (' || f.apply_as_truncates || E'\n)'));
+        END IF;
         f.target_schema := place.schema;
         f.target_name := place.name;
         f.target_relid := beside;
@@ -173,11 +184,11 @@ BEGIN
         applied := applied || s.watermark_version;
     END LOOP;
     FOR i IN 1 .. cardinality(flow_ids) LOOP
-        PERFORM scd2_internal.rebuild(flow_ids[i], applied[i]);
+        PERFORM scd2_internal.rebuild(flow_ids[i], applied[i], key_filter IS NULL);
     END LOOP;
     RETURN beside;
 END $$;
-COMMENT ON FUNCTION scd2_internal.rebuild_beside(regclass, scd2_internal.flow) IS 'Makes a target again from its sources, in a temporary table';
+COMMENT ON FUNCTION scd2_internal.rebuild_beside(regclass, scd2_internal.flow, text, boolean) IS 'Makes a target, or some of its keys, again from its sources, in a temporary table';
 
 CREATE FUNCTION scd2_internal.forget_beside(beside oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -206,13 +217,13 @@ $$;
 COMMENT ON FUNCTION scd2_internal.difference_query(regclass, regclass, name[], name[]) IS 'Query for the rows in which a target differs from what it must be';
 
 -- A snapshot that is fixed, or changes that nobody captures before they are committed, would make differences where there are none.
-CREATE FUNCTION scd2_internal.check_can_compare(target regclass) RETURNS void
+CREATE FUNCTION scd2_internal.check_can_rebuild(target regclass, what text) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     written regclass;
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE active_sql_transaction USING MESSAGE = 'check_target cannot run in a transaction whose snapshot is fixed',
+        RAISE active_sql_transaction USING MESSAGE = format('%s cannot run in a transaction whose snapshot is fixed', what),
             DETAIL = 'It must see changes that are captured after the snapshot was taken.', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED;';
     END IF;
     SELECT l.relation INTO written FROM scd2_internal.flow AS f CROSS JOIN LATERAL (SELECT f.source_relid AS oid UNION ALL SELECT p.relid FROM pg_partition_tree(f.source_relid) AS p) AS r
@@ -220,11 +231,11 @@ BEGIN
         WHERE f.target_relid = target AND l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
           AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') LIMIT 1;
     IF FOUND THEN
-        RAISE active_sql_transaction USING MESSAGE = format('check_target cannot run in a transaction that has written "%s"', written),
+        RAISE active_sql_transaction USING MESSAGE = format('%s cannot run in a transaction that has written "%s"', what, written),
             DETAIL = 'Its changes are not captured before it commits.', HINT = 'COMMIT;';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_can_compare(regclass) IS 'Raises 25001 if the transaction has a fixed snapshot or has written a source of the target';
+COMMENT ON FUNCTION scd2_internal.check_can_rebuild(regclass, text) IS 'Raises 25001 if the transaction has a fixed snapshot or has written a source of the target';
 
 CREATE FUNCTION scd2_internal.compare_with_sources(target regclass, first scd2_internal.flow) RETURNS TABLE (problem text, key jsonb, detail text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
@@ -256,7 +267,7 @@ DECLARE
     first scd2_internal.flow := scd2_internal.checked_flow(caller, target);
     query text;
 BEGIN
-    PERFORM scd2_internal.check_can_compare(target);
+    PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
     FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q LOOP
         RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, query) AS d;

@@ -104,6 +104,18 @@ $old->query_safe('COMMIT');
 $old->quit;
 ok($node->poll_query_until('postgres', "SELECT ($LEAVES) > $before"), 'it is when that has ended');
 
+# A lock that shuts everybody out ends no worker that looks after feeds.
+my $workers = q{SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2%'};
+my $pids = sql($workers);
+my $owner = $node->background_psql('postgres');
+$owner->query_safe('BEGIN');
+$owner->query_safe('LOCK t_changes IN ACCESS EXCLUSIVE MODE');
+sleep 2;
+$owner->query_safe('COMMIT');
+$owner->quit;
+sync($node);
+is(sql($workers), $pids, 'a locked feed is left alone');
+
 # Crashes: an error just before the commit, then the server dies with it.
 set('pg_scd2.debug_fail_at', 'feed cut');
 my $log = -s $node->logfile;
