@@ -161,8 +161,9 @@ scd2_captured_feeds(void)
 	return captured;
 }
 
-Scd2Feed *
-scd2_captured_by_id(int feed_id)
+/* By the feed's number, or by its source. */
+static Scd2Feed *
+find(int feed_id, Oid source_relid)
 {
 	ListCell   *lc;
 
@@ -170,25 +171,22 @@ scd2_captured_by_id(int feed_id)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->feed_id == feed_id)
+		if (feed->feed_id == feed_id || feed->source_relid == source_relid)
 			return feed;
 	}
 	return NULL;
 }
 
 Scd2Feed *
+scd2_captured_by_id(int feed_id)
+{
+	return find(feed_id, InvalidOid);
+}
+
+Scd2Feed *
 scd2_captured_by_source(Oid source_relid)
 {
-	ListCell   *lc;
-
-	foreach(lc, captured)
-	{
-		Scd2Feed   *feed = lfirst(lc);
-
-		if (feed->source_relid == source_relid)
-			return feed;
-	}
-	return NULL;
+	return find(0, source_relid);	/* feeds are numbered from 1 */
 }
 
 /* The feed that a relation's rows go to: its own, or that of a partitioned table above it. */

@@ -91,6 +91,10 @@ my %INCIDENTS = (
         sleep 1;
         $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
         $node->reload;
+        # A busy machine: a flow may have failed so often that it was given up.
+        $node->poll_query_until('postgres', q{SELECT current_setting('pg_scd2.debug_fail_at', true) IS NULL OR current_setting('pg_scd2.debug_fail_at') = ''});
+        sleep 1;
+        $node->safe_psql('postgres', q{SELECT scd2.resume_flow(flow) FROM scd2.flows WHERE last_error LIKE '%injected failure%'});
         return;
     });
 
