@@ -104,7 +104,6 @@ SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', end_sequence_by => 'i
 SELECT scd2.create_auto_cdc_flow('x', 't', '{id}');
 SELECT scd2.create_auto_cdc_flow('x', 'other', '{id}');
 SELECT scd2.create_auto_cdc_flow(NULL, 't_changes', '{id}');
-SELECT scd2.full_refresh('b', key_filter => 'id = 1');
 -- rights
 SET ROLE flow_stranger;
 SELECT scd2.track('t', stored_as_scd_type => 1);
