@@ -107,6 +107,13 @@ is_truncated_at(ArrivalReceiver *r, int at, Datum sequence)
 	return false;
 }
 
+/* (That a close hides deletes of others that end rows at its very sequence, see timeline.h, is put up with: it would take another flow whose event has the microsecond of the commit.) */
+static Scd2EventKind
+delete_kind(Scd2Flow *flow)
+{
+	return flow->closes ? SCD2_CLOSE : SCD2_DELETE;
+}
+
 /* A truncate: they come in ascending order, before the first key. */
 static void
 add_truncate(ArrivalReceiver *r, Datum sequence)
@@ -132,7 +139,7 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 	else
 		work->marks = repalloc(work->marks, (work->nmarks + 1) * sizeof(Scd2Mark));
 	memmove(&work->marks[at + 1], &work->marks[at], (work->nmarks - at) * sizeof(Scd2Mark));
-	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = SCD2_DELETE, .scope = -1};
+	work->marks[at] = (Scd2Mark){.sequence = sequence, .kind = delete_kind(r->flow), .scope = -1};
 	work->nmarks++;
 	work->cuts = work->cuts == NULL ? palloc(sizeof(Datum)) : repalloc(work->cuts, (work->ncuts + 1) * sizeof(Datum));
 	work->cuts[work->ncuts++] = sequence;
@@ -162,7 +169,7 @@ pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
 	{
 		if (!all && compare(r, r->work->cuts[r->next_cut], upto) > 0)
 			break;
-		add_event(r, r->work->cuts[r->next_cut], SCD2_DELETE, NULL, (Scd2Place){0}, true);
+		add_event(r, r->work->cuts[r->next_cut], delete_kind(r->flow), NULL, (Scd2Place){0}, true);
 	}
 }
 
@@ -551,7 +558,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 		work->events += !is_end;
 		pass_cuts(r, sequence, false);
 	}
-	add_event(r, sequence, is_end ? SCD2_CLOSE : is_delete ? SCD2_DELETE : SCD2_UPSERT, image, place_of(r, slot), r->cutting || is_end);
+	add_event(r, sequence, is_end ? SCD2_CLOSE : is_delete ? delete_kind(r->flow) : SCD2_UPSERT, image, place_of(r, slot), r->cutting || is_end);
 	return true;
 }
 
@@ -626,6 +633,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 			.sequence_typlen = flow->sequence_typlen,
 			.sequence_typbyval = flow->sequence_typbyval,
 			.remembers = true,
+			.remembers_places = flow->others,
 			.use = {.next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
 		}
 	};

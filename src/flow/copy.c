@@ -408,6 +408,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	bool		from_past = state->fresh && flow->starting_version >= 0;
+	bool		alone = scd2_has_target_for_itself(flow);
 	TimestampTz enabled = from_past ? enabled_at(flow) : 0;
 	int64		truncate;
 	TimestampTz truncated_at;
@@ -415,16 +416,20 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	Datum		args[2];
 
 	forget_rejected(flow);
-	scd2_forget_marks(flow);
-	scd2_lateness_begin(flow, false);
+	scd2_lateness_begin(flow, !alone && state->fresh);
+	if (alone)
+		scd2_forget_marks(flow);
+	else
+		scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
+	scd2_lateness_joined(work);
 	if (from_past)
 	{
 		state->begin_version = flow->starting_version;
 		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
 	}
-	scd2_delete_all(flow);
-	delete_memory(flow);
+	if (alone)
+		scd2_empty_target(flow);
 	scd2_lock_source(flow);
 	if (scd2_last_truncate_seen(flow, state->begin_version, OidFunctionCall0(F_PG_CURRENT_SNAPSHOT), &truncate, &truncated_at))
 		begin_after_truncate(flow, state, truncate, truncated_at);

@@ -70,6 +70,7 @@ static const char definition_query[] =
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
 	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
+	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id) AS others, f.closes,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
 	"           OR EXISTS (SELECT FROM scd2_internal.mark AS k WHERE k.target_relid = f.target_relid) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
@@ -186,6 +187,8 @@ read_definition(Scd2Flow *flow)
 	flow->source = field_int("source", InvalidOid);
 	flow->input = input_of(field("input"));
 	flow->shared = field_is_true("shared");
+	flow->others = field_is_true("others");
+	flow->closes = field_is_true("closes");
 	flow->once = field_is_true("once");
 	flow->feedless = flow->once || flow->input == SCD2_SNAPSHOTS;
 	flow->feed = flow->feedless ? flow->source : field_int("feed", InvalidOid);

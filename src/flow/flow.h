@@ -95,7 +95,9 @@ typedef struct Scd2Flow
 	char	   *source_filter;
 	bool		quarantine;		/* of invalid events */
 	char	   *max_lateness;	/* NULL: events are never too late */
-	bool		shared;			/* other flows write into the target too */
+	bool		shared;			/* other flows write into the target too, or there are marks */
+	bool		others;			/* other flows do */
+	bool		closes;			/* changes that are the net effect of each version, at its commit: a delete yields */
 	bool	   *absent;			/* columns that only others bring */
 	bool		ignores_untracked;	/* NULL says nothing in a column that is not tracked */
 	bool		once;			/* reads what is there one time */

@@ -154,6 +154,7 @@ make_timeline(TakenSnapshot *s)
 		.sequence_typlen = flow->sequence_typlen,
 		.sequence_typbyval = flow->sequence_typbyval,
 		.remembers = remembers,
+		.remembers_places = s->flow->others,
 		.marks = s->work->marks,
 		.nmarks = s->work->nmarks,
 		.use = {

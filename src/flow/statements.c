@@ -199,7 +199,42 @@ append_changes_filter(StringInfo sql, Scd2Flow *flow)
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, " ELSE ");
 	append_expression(sql, flow->source_filter != NULL ? flow->source_filter : "true", "boolean");
+	if (flow->closes && flow->apply_as_deletes != NULL)
+	{
+		scd2_sql(sql, " AND ");
+		append_expression(sql, flow->apply_as_deletes, "boolean");
+		scd2_sql(sql, " IS NOT TRUE");
+	}
 	scd2_sql(sql, " END");
+}
+
+static void
+append_keys(StringInfo sql, Scd2Flow *flow)
+{
+	for (int k = 0; k < flow->nkeys; k++)
+		scd2_sql(sql, "%I.%I, ", flow->source_alias, flow->columns[flow->keys[k]]);
+}
+
+/*
+ * Of a feed with its default sequence whose target is shared: per key and version the last change, unless it takes away what the version brought, or a TRUNCATE comes after it. (A unique index guards the keys
+ * row by row, so the last change says what is left, and the first whether there was something before: see events.c for the general case.)
+ */
+static void
+append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	scd2_sql(sql, " FROM (SELECT %I.*, %I.ctid AS _scd2_place, %I.tableoid AS _scd2_leaf,"
+			 " max(_change_ordinal) FILTER (WHERE _change_type = 'truncate') OVER (PARTITION BY _commit_version) AS _scd2_cut, max(_change_ordinal) OVER (PARTITION BY ",
+			 flow->source_alias, flow->source_alias, flow->source_alias);
+	append_keys(sql, flow);
+	scd2_sql(sql, "_commit_version) AS _scd2_last, first_value(_change_type) OVER (PARTITION BY ");
+	append_keys(sql, flow);
+	scd2_sql(sql, "_commit_version ORDER BY _change_ordinal) IN ('insert', 'update_postimage') AS _scd2_new");
+	append_feed(sql, flow, which);
+	scd2_sql(sql, " WHERE ");
+	append_range(sql, flow, which);
+	append_changes_filter(sql, flow);
+	scd2_sql(sql, ") AS %I WHERE (_change_type = 'truncate' OR _scd2_last = _change_ordinal AND _scd2_cut > _change_ordinal IS NOT TRUE"
+			 " AND NOT (_scd2_new AND _change_type IN ('delete', 'update_preimage')))", flow->source_alias);
 }
 
 /* Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same version: they are nothing. */
@@ -209,8 +244,7 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, " FROM (SELECT %I.*, %I.ctid AS _scd2_place, %I.tableoid AS _scd2_leaf,"
 			 " max(_change_ordinal) FILTER (WHERE _change_type IN ('insert', 'update_postimage')) OVER (PARTITION BY ",
 			 flow->source_alias, flow->source_alias, flow->source_alias);
-	for (int k = 0; k < flow->nkeys; k++)
-		scd2_sql(sql, "%I.%I, ", flow->source_alias, flow->columns[flow->keys[k]]);
+	append_keys(sql, flow);
 	scd2_sql(sql, "_commit_version) AS _scd2_last");
 	append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
@@ -226,6 +260,8 @@ append_sequence(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 
 	if (flow->end_sequence_by != NULL)
 		scd2_sql(sql, "_scd2_sequence");
+	else if (flow->closes)
+		scd2_sql(sql, "%s", which == SCD2_READ_SOURCE ? scd2_flow_start_sql(flow, "$2") : "_commit_timestamp");
 	else if (flow->input == SCD2_CHANGES && which != SCD2_READ_SOURCE)
 	{
 		scd2_sql(sql, "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN ");
@@ -320,6 +356,12 @@ append_source(StringInfo sql, Scd2Flow *flow)
 	scd2_sql(sql, " WHERE true");
 	append_only_ends(sql, flow);
 	append_filter(sql, flow);
+	if (flow->closes && flow->apply_as_deletes != NULL)
+	{
+		scd2_sql(sql, " AND ");
+		append_expression(sql, flow->apply_as_deletes, "boolean");
+		scd2_sql(sql, " IS NOT TRUE");
+	}
 }
 
 /* " OR" what can be wrong with a sequence that is not NULL, if anything. */
@@ -404,7 +446,7 @@ append_rejected(StringInfo sql, Scd2Flow *flow, const char *sequence, const char
 	scd2_sql(sql, ", CASE WHEN %s", invalid);
 	if (flow->max_lateness != NULL)
 		scd2_append_comparison(sql, psprintf(" OR %s", sequence), scd2_sequence_operator(flow, BTLessStrategyNumber), horizon);
-	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last}'::text[] - %L::text[] END",
+	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last,_scd2_cut,_scd2_new}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
 }
 
@@ -443,7 +485,10 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_invalid(&invalid, flow, sequence.data);
 	scd2_sql(sql, from_feed ? "SELECT _commit_version, _commit_timestamp, _change_ordinal, " : "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, ");
 	scd2_sql(sql, "%s, ", sequence.data);
-	append_expression(sql, flow->apply_as_deletes, "boolean");
+	if (flow->closes)
+		scd2_sql(sql, "_change_type IN ('delete', 'update_preimage')");
+	else
+		append_expression(sql, flow->apply_as_deletes, "boolean");
 	scd2_sql(sql, ", COALESCE(");
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false), false, NULL::%s" : ", false), _scd2_is_end, _scd2_other::%s",
@@ -463,7 +508,10 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	else if (flow->input == SCD2_CHANGES)
 	{
 		scd2_sql(sql, ", _scd2_place, _scd2_leaf");
-		append_changes(sql, flow, which);
+		if (flow->closes)
+			append_net_changes(sql, flow, which);
+		else
+			append_changes(sql, flow, which);
 	}
 	else
 	{

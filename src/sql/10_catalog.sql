@@ -92,6 +92,7 @@ CREATE TABLE scd2_internal.flow (
     input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events', 'snapshots', 'append')),
                                                         -- of a feed the net effect of each version, or each change; the rows inserted into an event table; all rows of the source, from time to time;
                                                         -- 'append': the rows inserted, without keys (scd_type means nothing)
+    closes           boolean NOT NULL DEFAULT false,    -- 'changes': of each version the net effect, as 'net' has it, for a target that is shared
     ignores_null     name[] NOT NULL DEFAULT '{}',      -- 'events': columns in which NULL means that nothing was sent
     absent           name[] NOT NULL DEFAULT '{}',      -- columns that others bring into the target: NULL in its own events
     sequence_by      text,                              -- expressions over the columns of the source; NULL: not given

@@ -340,9 +340,13 @@ DECLARE
     own     name[] := asked.columns;
 BEGIN
     PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table', target::text);
-    IF asked.input NOT IN ('events', 'snapshots') OR first.input NOT IN ('events', 'snapshots') THEN
-        RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
-            DETAIL = 'Several flows into one target are supported for event tables and snapshots only so far.';
+    IF asked.kind = 'append' OR first.kind = 'append' THEN
+        RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target), DETAIL = 'A target that is appended to is kept by such flows only.';
+    ELSIF first.input = 'net' OR first.input = 'changes' AND first.options ->> 'shared' IS DISTINCT FROM 'true' AND NOT first.closes THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" has its target for itself', first.name),
+            DETAIL = format('It keeps "%s" from a feed, and remembers nothing for others.', target), HINT = 'Create the first flow with shared => true.';
+    ELSIF (asked.input = 'changes' OR first.input = 'changes') AND (first.ignores_null <> '{}' OR asked.ignores_null <> '{}') THEN
+        RAISE feature_not_supported USING MESSAGE = 'flows over feeds do not share a target with flows that ignore NULL';
     END IF;
     differs := CASE WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
                     WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
@@ -452,7 +456,9 @@ BEGIN
     IF asked.input = 'changes' THEN
         asked.delete_sequence_by := scd2_internal.delete_sequence(asked, reads, events.sequence_type,
                                                                   allowed && events.control_columns);
-        asked.apply_as_deletes := scd2_internal.changes_that_delete(asked.apply_as_deletes);
+        IF NOT asked.closes THEN
+            asked.apply_as_deletes := scd2_internal.changes_that_delete(asked.apply_as_deletes);
+        END IF;
         asked.apply_as_truncates := scd2_internal.changes_that_empty(asked.apply_as_truncates);
     END IF;
     control_columns := events.control_columns;
@@ -544,13 +550,13 @@ BEGIN
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name,
             source_relid, feed_id, scd_type, keys, columns, tracked, start_column, end_column, current_column, input,
-            ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by,
+            closes, ignores_null, absent, sequence_by, sequence_type, sequence_column, delete_sequence_by, end_sequence_by,
             apply_as_deletes, apply_as_truncates, source_filter, on_invalid_event, max_lateness, memory_name, memory_relid,
             initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction,
             version_query, options, settings)
         VALUES (asked.name, asked.kind, asked.target_schema, asked.target_name, asked.target_relid, asked.source_schema,
             asked.source_name, asked.source_relid, asked.feed_id, asked.scd_type, asked.keys, asked.columns, asked.tracked,
-            asked.start_column, asked.end_column, asked.current_column, asked.input, asked.ignores_null,
+            asked.start_column, asked.end_column, asked.current_column, asked.input, coalesce(asked.closes, false), asked.ignores_null,
             coalesce(asked.absent, '{}'), asked.sequence_by, asked.sequence_type, asked.sequence_column,
             asked.delete_sequence_by, asked.end_sequence_by, asked.apply_as_deletes, asked.apply_as_truncates,
             asked.source_filter, asked.on_invalid_event, asked.max_lateness, asked.memory_name, asked.memory_relid,
@@ -593,7 +599,7 @@ BEGIN
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
     asked.options := jsonb_strip_nulls(jsonb_build_object('sequence_by', asked.sequence_by,
         'column_list', column_list, 'except_column_list', except_column_list, 'track_history_column_list', track_list,
-        'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index,
+        'track_history_except_column_list', track_except_list, 'open_row_index', open_row_index, 'shared', shared,
         'ignore_null_updates', ignore_null, 'ignore_null_updates_column_list', ignore_list,
         'ignore_null_updates_except_column_list', ignore_except_list));
     allowed := scd2_internal.selectable_columns(asked, source);
@@ -743,11 +749,41 @@ BEGIN
         IF asked.delete_sequence_by IS NOT NULL THEN
             RAISE invalid_parameter_value USING MESSAGE = 'delete_sequence_by needs a sequence_by of its own', HINT = 'sequence_by => ''…''';
         END IF;
-    ELSIF asked.initial_start IS NOT NULL THEN
+    ELSIF asked.initial_start IS NOT NULL AND NOT asked.closes THEN
         RAISE invalid_parameter_value USING MESSAGE = 'initial_start is for flows over a feed with its default sequence', DETAIL = 'Copied rows are valid since their sequence_by.';
+    ELSIF asked.closes AND asked.delete_sequence_by IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'delete_sequence_by needs a sequence_by of its own', HINT = 'sequence_by => ''…''';
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS 'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
+
+-- How a flow reads its feed: the net effect of each version, or each change, with a sequence of its own. In a target that is shared what comes may be out of order, and is remembered as changes are.
+CREATE FUNCTION scd2_internal.over_a_feed(asked scd2_internal.flow, shared boolean) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    others  boolean := EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = asked.target_relid);
+    by_time boolean := coalesce(asked.sequence_by, '_commit_timestamp') = '_commit_timestamp';
+    source  oid := (SELECT f.source_relid FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id);
+BEGIN
+    asked.input := CASE WHEN by_time AND NOT coalesce(shared, false) AND NOT others THEN 'net' ELSE 'changes' END;
+    asked.closes := by_time AND asked.input = 'changes';
+    PERFORM scd2_internal.refuse_over_a_feed(asked);
+    IF asked.closes THEN
+        asked.sequence_by := '_commit_timestamp';
+        PERFORM FROM pg_index AS i
+            WHERE i.indrelid = source AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+              AND NOT EXISTS (SELECT FROM unnest(i.indkey[0:i.indnkeyatts - 1]) AS k JOIN pg_attribute AS a ON a.attrelid = source AND a.attnum = k WHERE a.attname <> ALL (asked.keys));
+        IF NOT FOUND THEN
+            RAISE feature_not_supported USING MESSAGE = format('keys of "%s" can be the same for a moment', source::regclass), DETAIL = 'A flow over its feed into a target that is shared needs a unique index that is not deferrable.';
+        END IF;
+    END IF;
+    IF (others OR shared) AND asked.apply_as_truncates IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'apply_as_truncates is missing', DETAIL = format('A TRUNCATE of "%s" would end the rows of the other flows too.', source::regclass),
+            HINT = 'It is ''false'', or ''_change_type = ''''truncate'''''', or what else says so.';
+    END IF;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.over_a_feed(scd2_internal.flow, boolean) IS 'A flow over a feed, with how it reads it; raises what does not go together';
 
 -- The feed through which an event table is read: enabled if it is off. Raises what makes no sense with event tables.
 CREATE FUNCTION scd2_internal.event_feed(caller oid, source regclass, once boolean, sequence_by text, starting_version bigint, initial_start text, delete_sequence_by text) RETURNS integer
@@ -809,12 +845,14 @@ BEGIN
     asked.source_relid := source;
     asked.once := coalesce(once, false);
     asked.max_lateness := max_lateness;
+    SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
+    asked.target_schema := place.schema;
+    asked.target_name := place.relation;
+    asked.target_relid := place.relid;
     SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled AND NOT asked.once;
     IF FOUND THEN
-        asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
         asked.delete_sequence_by := delete_sequence_by;
-        PERFORM scd2_internal.refuse_over_a_feed(asked);
-        PERFORM scd2_internal.refuse_unsupported('shared over a feed', shared);
+        asked := scd2_internal.over_a_feed(asked, shared);
     ELSE
         asked.input := 'events';
         asked.feed_id := scd2_internal.event_feed(caller, source, asked.once, sequence_by, starting_version, initial_start, delete_sequence_by);
@@ -822,10 +860,6 @@ BEGIN
             RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
         END IF;
     END IF;
-    SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    asked.target_schema := place.schema;
-    asked.target_name := place.relation;
-    asked.target_relid := place.relid;
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, shared,
         ignore_null_updates, ignore_null_updates_column_list, ignore_null_updates_except_column_list);
     RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
@@ -861,7 +895,6 @@ BEGIN
     IF source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'source must not be NULL';
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('shared', shared);
 
     feed_id := scd2_internal.enabled_feed(caller, source);
     IF keys IS NULL THEN
@@ -883,7 +916,6 @@ BEGIN
     ELSE
         SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     END IF;
-    asked.input := CASE WHEN coalesce(sequence_by, '_commit_timestamp') = '_commit_timestamp' THEN 'net' ELSE 'changes' END;
     asked.sequence_by := sequence_by;
     asked.delete_sequence_by := delete_sequence_by;
     asked.apply_as_deletes := apply_as_deletes;
@@ -904,8 +936,8 @@ BEGIN
     asked.refresh_interval := refresh_interval;
     asked.name := name;
     asked.max_lateness := max_lateness;
-    PERFORM scd2_internal.refuse_over_a_feed(asked);
-    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, false);
+    asked := scd2_internal.over_a_feed(asked, shared);
+    asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list, track_history_column_list, track_history_except_column_list, open_row_index, coalesce(shared, false));
     RETURN (SELECT f.target_relid FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 
@@ -1029,7 +1061,7 @@ BEGIN
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
         PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
             FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text) WHERE e.text IS NOT NULL;
-        IF apply_as_deletes IS NOT NULL THEN
+        IF apply_as_deletes IS NOT NULL AND NOT asked.closes THEN
             asked.apply_as_deletes := scd2_internal.changes_that_delete(apply_as_deletes);
         END IF;
     END IF;
@@ -1092,13 +1124,30 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean) IS
     'From which version (and time) on a flow can begin anew, NULL: from its beginning. Errors: 55000 if that is later, unless allow_loss';
 
+-- A flow over a feed goes back to its beginning, or as far as it can.
+CREATE FUNCTION scd2_internal.begin_again(refreshed scd2_internal.flow, allow_loss boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    state scd2_internal.flow_state;
+    loss  record;
+BEGIN
+    SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = refreshed.flow_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT l.* INTO loss FROM scd2_internal.refresh_loss(refreshed, state, allow_loss) AS l;
+    UPDATE scd2_internal.flow_state AS s SET begin_version = coalesce(loss.version, s.begin_version), watermark_version = coalesce(loss.version, s.begin_version),
+            begin_timestamp = coalesce(loss.at, s.begin_timestamp), watermark_timestamp = coalesce(loss.at, s.begin_timestamp)
+        WHERE s.flow_id = refreshed.flow_id;
+END $$;
+COMMENT ON FUNCTION scd2_internal.begin_again(scd2_internal.flow, boolean) IS 'Sets a flow back to its beginning; 55000 if the feed does not reach back, unless allow_loss';
+
 CREATE FUNCTION scd2_internal.full_refresh(caller oid, target regclass, key_filter text, allow_loss boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     refreshed scd2_internal.flow;
     state     scd2_internal.flow_state;
-    loss      record;
 BEGIN
     IF target IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
@@ -1123,19 +1172,18 @@ BEGIN
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
     PERFORM scd2_internal.check_feed_runs(f.feed_id, s.begin_version)
         FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id;
-    IF refreshed.input IN ('events', 'snapshots') THEN     -- begins anew with the events that are there, of all flows into the target
+    IF refreshed.input IN ('events', 'snapshots') OR EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id) THEN     -- begins anew with the events that are there, of all flows into the target
         PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
         PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
+        PERFORM scd2_internal.begin_again(f, allow_loss) FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.input = 'changes';
         UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = target;     -- what workers have of its marks will be gone
         UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL, highest = NULL, horizon = NULL
             WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
     END IF;
-    SELECT l.* INTO loss FROM scd2_internal.refresh_loss(refreshed, state, allow_loss) AS l;
-    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, highest = NULL, horizon = NULL,
-            begin_version = coalesce(loss.version, s.begin_version), watermark_version = coalesce(loss.version, s.begin_version),
-            begin_timestamp = coalesce(loss.at, s.begin_timestamp), watermark_timestamp = coalesce(loss.at, s.begin_timestamp), finished_at = NULL
+    PERFORM scd2_internal.begin_again(refreshed, allow_loss);
+    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL, highest = NULL, horizon = NULL
         WHERE s.flow_id = refreshed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
