@@ -51,7 +51,7 @@ SELECT scd2.create_auto_cdc_flow('h', 'other', '{k,v}', 'seq::int', column_list 
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v,w}', stored_as_scd_type => 2, track_history_column_list => '{v}');
 SELECT scd2.create_auto_cdc_flow('h', 'other', '{k}', 'seq::int', column_list => '{k,v,w}', stored_as_scd_type => 2, start_column => 'since');
 CREATE TABLE source (k int PRIMARY KEY, v text, w text);
-SELECT scd2.track('source', 'h');
+SELECT scd2.track('source', 'h', apply_as_truncates => 'false');
 SELECT scd2.create_auto_cdc_flow('alone', 'a', '{k}', 'seq', column_list => '{k,seq}');
 SELECT scd2.create_auto_cdc_flow('alone', 'b', '{k}', 'at', column_list => '{k}');
 -- a flow goes, its events stay; memory goes with the last
