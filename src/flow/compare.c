@@ -27,22 +27,18 @@
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
-/* Columns of the join after those of the source. */
-enum
-{
-	JOINED_HERE,
-	JOINED_INSIDE,				/* in scope */
-	JOINED_THERE,				/* place of the target's row */
-	JOINED_END,					/* its end */
-	JOINED_TARGET				/* its columns; then, where the target remembers, the keys that take a closer look */
-};
-
 typedef struct CompareReceiver
 {
 	DestReceiver pub;
 	Scd2Comparison *comparison;
 	Scd2Flow   *flow;
 	TupleTableSlot *difference;
+
+	/* Columns of the join: those of the flow in the source, in the target, then the keys that take a closer look, and whether the row is in scope. (No more: what no row needs costs with a million of them. A key
+	 * that is not NULL says that there is a row.) */
+	int			target;
+	int			looks;			/* 0: none */
+	int			inside;			/* 0: there is no scope */
 } CompareReceiver;
 
 /* ---- the join ---- */
@@ -61,10 +57,10 @@ needs_looks(Scd2Flow *flow)
 }
 
 static void
-append_scope(StringInfo sql, Scd2Flow *flow, const char *before)
+append_scope(StringInfo sql, Scd2Flow *flow, const char *before, const char *after)
 {
 	if (flow->scope != NULL)
-		scd2_sql(sql, "%s(%s\n)::boolean", before, flow->scope);
+		scd2_sql(sql, "%s(%s\n)::boolean%s", before, flow->scope, after);
 }
 
 /* Names for the columns of a subquery: c1, c2 … */
@@ -72,31 +68,25 @@ static void
 append_names(StringInfo sql, Scd2Flow *flow)
 {
 	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(sql, ", c%d", i + 1);
+		scd2_sql(sql, "%sc%d", i > 0 ? ", " : "", i + 1);
 }
 
 static void
 append_source(StringInfo sql, Scd2Flow *flow)
 {
-	scd2_sql(sql, "(SELECT true, ");
-	if (flow->scope != NULL)
-	{
-		scd2_sql(sql, "COALESCE(");
-		append_scope(sql, flow, "");
-		scd2_sql(sql, ", false)");
-	}
-	else
-		scd2_sql(sql, "true");
+	scd2_sql(sql, "(SELECT ");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		if (flow->absent[i])
-			scd2_sql(sql, ", NULL::%s", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
+			scd2_sql(sql, "NULL::%s, ", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
 		else
-			scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+			scd2_sql(sql, "%I.%I, ", flow->source_alias, flow->columns[i]);
 	}
-	scd2_sql(sql, " FROM %s%s AS %I) AS s (here, inside", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
+	scd2_sql(sql, "true");
+	append_scope(sql, flow, " AND COALESCE(", ", false)");
+	scd2_sql(sql, " FROM %s%s AS %I) AS s (", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
 	append_names(sql, flow);
-	scd2_sql(sql, ")");
+	scd2_sql(sql, ", inside)");
 }
 
 /* The rows that were valid just before $1. */
@@ -107,7 +97,7 @@ append_valid(StringInfo sql, Scd2Flow *flow)
 	char	   *end;
 
 	scd2_sql(sql, " FROM ONLY %s AS %I WHERE true", flow->target_sql, flow->source_alias);
-	append_scope(sql, flow, " AND ");
+	append_scope(sql, flow, " AND ", "");
 	if (flow->scd_type == 1)
 		return;
 	start = psprintf("%s.%s", quote_identifier(flow->source_alias), quote_identifier(flow->start_column));
@@ -127,15 +117,10 @@ append_valid(StringInfo sql, Scd2Flow *flow)
 static void
 append_target(StringInfo sql, Scd2Flow *flow)
 {
-	scd2_sql(sql, "(SELECT %I.ctid, ", flow->source_alias);
-	if (flow->scd_type == 2)
-		scd2_sql(sql, "%I.%I", flow->source_alias, flow->end_column);
-	else
-		scd2_sql(sql, "NULL::boolean");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
+		scd2_sql(sql, "%s%I.%I", i > 0 ? ", " : "(SELECT ", flow->source_alias, flow->columns[i]);
 	append_valid(sql, flow);
-	scd2_sql(sql, ") AS t (place, ends");
+	scd2_sql(sql, ") AS t (");
 	append_names(sql, flow);
 	scd2_sql(sql, ")");
 }
@@ -164,7 +149,7 @@ append_looks(StringInfo sql, Scd2Flow *flow)
 	scd2_sql(sql, " FROM ONLY %s AS %I WHERE ", flow->memory_sql, flow->source_alias);
 	scd2_append_comparison(sql, psprintf("%s._sequence", quote_identifier(flow->source_alias)), scd2_sequence_operator(flow, BTGreaterEqualStrategyNumber), "$1");
 	scd2_sql(sql, ") AS %I WHERE true", flow->source_alias);
-	append_scope(sql, flow, " AND ");
+	append_scope(sql, flow, " AND ", "");
 	scd2_sql(sql, ") AS e (");
 	for (int k = 0; k < flow->nkeys; k++)
 		scd2_sql(sql, "%sk%d", k > 0 ? ", " : "", k + 1);
@@ -177,14 +162,14 @@ join_sql(Scd2Flow *flow)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	scd2_sql(&sql, "SELECT ");
 	for (int i = 0; i < flow->shape.ncolumns; i++)
-		scd2_sql(&sql, "s.c%d, ", i + 1);
-	scd2_sql(&sql, "s.here, s.inside, t.place, t.ends");
+		scd2_sql(&sql, "%s s.c%d", i > 0 ? "," : "SELECT", i + 1);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 		scd2_sql(&sql, ", t.c%d", i + 1);
 	for (int k = 0; k < flow->nkeys && needs_looks(flow); k++)
 		scd2_sql(&sql, ", e.k%d", k + 1);
+	if (flow->scope != NULL)
+		scd2_sql(&sql, ", s.inside");
 	scd2_sql(&sql, " FROM ");
 	append_source(&sql, flow);
 	scd2_sql(&sql, " FULL JOIN ");
@@ -260,7 +245,7 @@ check_row(CompareReceiver *r, TupleTableSlot *slot)
 			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 							errmsg("a row of the snapshot of flow \"%s\" has a NULL in its key", flow->name),
 							errdetail("Its key is (%s).", scd2_key_text(flow, slot->tts_values, slot->tts_isnull))));
-	if (!DatumGetBool(slot->tts_values[flow->shape.ncolumns + JOINED_INSIDE]))
+	if (r->inside > 0 && !DatumGetBool(slot->tts_values[r->inside]))
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
 						errmsg("a row of the snapshot of flow \"%s\" is out of its scope", flow->name),
 						errdetail("Its key is (%s).", scd2_key_text(flow, slot->tts_values, slot->tts_isnull)),
@@ -281,7 +266,7 @@ put_difference(CompareReceiver *r, TupleTableSlot *slot, bool here, bool there, 
 	memcpy(nulls, slot->tts_isnull, n * sizeof(bool));
 	for (int k = 0; k < flow->nkeys && !here; k++)
 	{
-		int			from = there ? n + JOINED_TARGET + flow->keys[k] : n + JOINED_TARGET + n + k;
+		int			from = there ? r->target + flow->keys[k] : r->looks + k;
 
 		values[flow->keys[k]] = slot->tts_values[from];
 		nulls[flow->keys[k]] = false;
@@ -299,16 +284,16 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	CompareReceiver *r = (CompareReceiver *) self;
 	Scd2Comparison *comparison = r->comparison;
-	int			n = r->flow->shape.ncolumns;
+	int			key = r->flow->keys[0];
 	bool		here;
 	bool		there;
 	bool		look;
 	Scd2Image	source;
 
 	slot_getallattrs(slot);
-	here = !slot->tts_isnull[n + JOINED_HERE];
-	there = !slot->tts_isnull[n + JOINED_THERE];
-	look = needs_looks(r->flow) && !slot->tts_isnull[n + JOINED_TARGET + n];
+	there = !slot->tts_isnull[r->target + key];
+	look = r->looks > 0 && !slot->tts_isnull[r->looks];
+	here = !slot->tts_isnull[key] || !(there || look);	/* (the latter has a NULL in its key) */
 	if (here)
 		check_row(r, slot);
 	comparison->rows += here;
@@ -317,7 +302,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	source.values = slot->tts_values;
 	source.isnull = slot->tts_isnull;
 	if (!comparison->everything && !look && here && there &&
-		scd2_image_equal(&r->flow->shape, &source, slot->tts_values + n + JOINED_TARGET, slot->tts_isnull + n + JOINED_TARGET))
+		scd2_image_equal(&r->flow->shape, &source, slot->tts_values + r->target, slot->tts_isnull + r->target))
 		comparison->unchanged++;
 	else if (here || r->flow->delete_absent)
 		put_difference(r, slot, here, there, look && here && there);
@@ -455,7 +440,10 @@ scd2_compare(Scd2Comparison *comparison)
 	CompareReceiver r = {
 		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = shutdown_receiver, .mydest = DestNone},
 		.comparison = comparison,
-		.flow = flow
+		.flow = flow,
+		.target = flow->shape.ncolumns,
+		.looks = needs_looks(flow) ? 2 * flow->shape.ncolumns : 0,
+		.inside = flow->scope != NULL ? 2 * flow->shape.ncolumns + (needs_looks(flow) ? flow->nkeys : 0) : 0
 	};
 
 	begin_sort(&r);
