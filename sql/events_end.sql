@@ -34,6 +34,7 @@ INSERT INTO live VALUES (1, 'Ana', 'Sur', '2026-05-01', 'U'), (2, 'Luis', 'Gap',
 SELECT scd2.sync() >= 0;
 TABLE h ORDER BY id, __start_at;
 TABLE c ORDER BY id;
+SELECT t, c.* FROM unnest('{h,c}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
 -- the other order gives the same: live first, then the seed; and so does a rebuild
 SELECT scd2.create_auto_cdc_flow('h2', 'live', '{id}', 'at', apply_as_deletes => 'op = ''D''', column_list => '{id,name,region}', track_history_column_list => '{region}', stored_as_scd_type => 2);
 SELECT scd2.create_auto_cdc_flow('c2', 'live', '{id}', 'at', apply_as_deletes => 'op = ''D''', column_list => '{id,name,region}', shared => true);

@@ -20,6 +20,7 @@ SELECT scd2.sync() >= 0;
 SELECT * FROM h WHERE k > 1 ORDER BY k, __start_at;
 SELECT change_ordinal, reason, event FROM scd2.rejected_events WHERE flow = 'h' ORDER BY version, change_ordinal;
 SELECT flow, events, applied, duplicates, too_late, rejected FROM scd2.flows ORDER BY flow;
+SELECT t, c.* FROM unnest('{h,c,n,m}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
 -- each row a transaction: the same are too late
 CREATE TABLE one (LIKE ev);
 SELECT scd2.create_auto_cdc_flow('h1', 'one', '{k}', 'seq', apply_as_deletes => 'op = ''D''', column_list => '{k,v,u}', stored_as_scd_type => 2, max_lateness => '50');

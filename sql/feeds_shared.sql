@@ -52,6 +52,7 @@ INSERT INTO late VALUES (1, 'late', 'Late', '2026-03-01', 'U'), (4, NULL, NULL, 
 SELECT scd2.sync() >= 0;
 SELECT * FROM shown('h') WHERE id IN (1, 4, 5);
 TABLE c ORDER BY id;
+SELECT t, c.* FROM unnest('{h,c}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
 -- TRUNCATE and new rows in one commit
 BEGIN;
 INSERT INTO customers VALUES (11, 'gone', 'Norte');
