@@ -81,13 +81,23 @@ $node->stop;
 $node = restore('from_folder', 'folder');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), '1', 'the slot came with the folder');
 $node->safe_psql('postgres', 'SELECT scd2.start()');
-wait_capture($node);
-sync($node);
-feed_is_right($node, 'postgres', 'after the restore of the folder');
-history_is_right($node, 'postgres', 'after the restore of the folder');
-is($node->safe_psql('postgres', "SELECT count(*) FROM t_changes WHERE body = 'after' OR v = 200"), '0', 'nothing of what came after the point');
-$node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id > 5');
-sync($node);
-feed_is_right($node, 'postgres', 'on the new timeline');
-history_is_right($node, 'postgres', 'on the new timeline');
+wait_until($node, 'postgres', q{SELECT state = 'running' OR state LIKE 'failed%' FROM scd2.capture}, 'capture goes on or says that it cannot');
+if ($node->safe_psql('postgres', 'SELECT state FROM scd2.capture') eq 'running')
+{
+    sync($node);
+    feed_is_right($node, 'postgres', 'after the restore of the folder');
+    history_is_right($node, 'postgres', 'after the restore of the folder');
+    is($node->safe_psql('postgres', "SELECT count(*) FROM t_changes WHERE body = 'after' OR v = 200"), '0', 'nothing of what came after the point');
+    $node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id > 5');
+    sync($node);
+    feed_is_right($node, 'postgres', 'on the new timeline');
+    history_is_right($node, 'postgres', 'on the new timeline');
+}
+else
+{
+    # From 16 on the server may give the slot up while it replays the log: catalog rows that the slot needed were vacuumed on the original.
+    like($node->safe_psql('postgres', 'SELECT last_error FROM scd2.capture'), qr/invalidated by the server/, 'the server gave the slot up: capture says so');
+    is($node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'the replication slot is lost'}), 'SELECT scd2.resume_capture();', '... and diagnose() how to go on');
+    is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM t_history ORDER BY id, __start_at'), $history, '... and the history is as of the point');
+}
 done_testing();
