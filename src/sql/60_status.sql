@@ -183,9 +183,22 @@ CREATE FUNCTION scd2._copy_progress()
                     AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                     AND k.pid IN (SELECT unnest(c.apply_pids) FROM scd2_internal.capture_status() c)) x
     WHERE NOT w.paused AND (s.phase = 'copy' OR s.flow_id IS NULL)
+    UNION ALL
+    -- Who has the flow's lock applies a snapshot, a worker or somebody by hand. How far it is does not show.
+    SELECT format('snapshot of flow %I', w.name), w.target_relid::regclass, NULL,
+           (SELECT sum(greatest(c.reltuples, 0)) FROM scd2_internal.leaves(w.source_relid) l
+            JOIN pg_class c ON c.oid = l)::bigint,
+           a.xact_start
+    FROM scd2_internal.flow w JOIN scd2_internal.flow_state s USING (flow_id)
+         JOIN pg_locks k ON k.locktype = 'object' AND k.classid = 'scd2_internal.flow'::regclass
+              AND k.objid = w.flow_id AND k.objsubid = 0 AND k.granted
+              AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+         JOIN pg_stat_activity a USING (pid)
+    WHERE w.kind = 'snapshot' AND s.phase <> 'copy'
 $$;
 COMMENT ON FUNCTION scd2._copy_progress() IS
-    'Part of scd2.progress: first copies that run or are about to. rows_done is estimated from the size of the target.';
+    'Part of scd2.progress: first copies that run or are about to (rows_done is estimated from the size of the '
+    'target), and snapshots that are being applied.';
 
 CREATE VIEW scd2.progress WITH (security_barrier) AS
     SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started
@@ -193,7 +206,7 @@ CREATE VIEW scd2.progress WITH (security_barrier) AS
     WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.progress IS
     'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: '
-    'all). rows_done is estimated from sizes';
+    'all). rows_done is estimated from sizes, NULL for snapshots';
 
 GRANT SELECT ON scd2.feeds, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
 
