@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "storage/bufmgr.h"
@@ -27,6 +28,9 @@
 
 /* One transaction never takes more than this; it bounds how long a target stays locked and what a failure repeats. */
 #define MAX_VERSIONS	1000000
+
+/* How far the writer may be ahead for a batch without rows to find its place. */
+#define PAGES_BACK		256
 
 /*
  * Is the last applied row still where it was? The lock on the leaf is kept, else a VACUUM FULL that waits for it would move the rows between this look and the reading (and
@@ -69,6 +73,51 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 	table_close(leaf, AccessShareLock);
 }
 
+/* The first row of a page that the active snapshot sees; false if there is none. */
+static bool
+first_of_page(Relation leaf, BlockNumber block, TupleTableSlot *slot)
+{
+	ItemPointerData tid;
+
+	for (OffsetNumber at = FirstOffsetNumber; at <= MaxHeapTuplesPerPage; at++)
+	{
+		ItemPointerSet(&tid, block, at);
+		if (table_tuple_fetch_row_version(leaf, &tid, GetActiveSnapshot(), slot))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The batch had no row for the flow, as many in a row may have (updates, where inserted rows are events; what a filter leaves out). The next must not read all of them again: any row up to
+ * "upto", from near the end of the leaf, will do.
+ */
+static void
+pass_by(Scd2Flow *flow, int64 upto)
+{
+	Relation	leaf;
+	TupleTableSlot *slot;
+	BlockNumber nblocks;
+	bool		found = false;
+
+	if (!OidIsValid(flow->leaf))
+		return;
+	leaf = table_open(flow->leaf, AccessShareLock);
+	slot = table_slot_create(leaf, NULL);
+	nblocks = RelationGetNumberOfBlocks(leaf);
+	for (BlockNumber back = 1; back <= Min(nblocks, PAGES_BACK) && !found; back++)
+	{
+		bool		isnull;
+
+		if (!first_of_page(leaf, nblocks - back, slot) || DatumGetInt64(slot_getattr(slot, 2, &isnull)) > upto)
+			continue;
+		set_hint(flow, &slot->tts_tid, DatumGetInt64(slot_getattr(slot, 2, &isnull)));
+		found = true;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(leaf, AccessShareLock);
+}
+
 static void
 read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
@@ -96,7 +145,10 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 	else
 		read_by(work, SCD2_READ_RANGE, 2, args);
 	if (work->last_version < 0)
+	{
+		pass_by(flow, upto);
 		return;
+	}
 	flow->hint.leaf = InvalidOid;
 	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf)
 		set_hint(flow, &work->last_tid, work->last_version);
