@@ -103,6 +103,14 @@ SELECT scd2.sync() >= 0;
 TABLE hand ORDER BY kind, id;
 SELECT * FROM scd2.apply_snapshot('hand', 5);
 SELECT * FROM scd2.apply_snapshot('hand', 6);
+-- once, and by hand in the transaction that makes it; nobody takes another
+BEGIN;
+SELECT scd2.create_auto_cdc_from_snapshot_flow('hand', 'stored', '{kind,id}', 'int', name => 'hand once', stored_as_scd_type => 2, once => true, version_query => 'SELECT 99');
+SELECT * FROM scd2.apply_snapshot('hand once', 7, allow_deletes => true);
+COMMIT;
+SELECT scd2.sync() >= 0;
+SELECT flow, state FROM scd2.flows WHERE flow = 'hand once';
+SELECT DISTINCT __start_at, __end_at FROM hand ORDER BY 1;
 -- a source that is a target: sync follows
 CREATE TABLE base (id int PRIMARY KEY, v text);
 SELECT scd2.track('base', 'base_now', stored_as_scd_type => 1);
@@ -113,7 +121,7 @@ INSERT INTO base VALUES (1, 'through');
 SELECT scd2.sync() >= 0;
 TABLE chain;
 -- dropped: with the flow goes its guard, not its rows
-SELECT scd2.drop_flow('hand');
+SELECT scd2.drop_flow('hand'), scd2.drop_flow('hand once');
 DELETE FROM hand;
 SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows;
 SET client_min_messages = warning;

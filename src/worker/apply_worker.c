@@ -155,7 +155,7 @@ tell_at_home(void)
 #define LIST_FLOWS \
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
-	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind = 'append' THEN f.target_relid END, f.kind = 'snapshot', f.once" \
+	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
 	" WHERE f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot' ORDER BY f.flow_id"
 
