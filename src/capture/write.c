@@ -28,6 +28,7 @@
 #include "capture/write.h"
 #include "feed/layout.h"
 #include "feed/writer.h"
+#include "names.h"
 #include "worker/failpoint.h"
 #include "worker/worker.h"
 
@@ -133,17 +134,20 @@ is_disabled(int feed_id)
 }
 
 static void
-record_failure(int feed_id, int64 version, const char *why)
+record_failure(const Scd2Feed *feed)
 {
 	Oid			types[] = {INT4OID, INT8OID, TEXTOID};
-	Datum		values[] = {Int32GetDatum(feed_id), Int64GetDatum(version), CStringGetTextDatum(why)};
+	Datum		values[] = {
+		Int32GetDatum(feed->feed_id), Int64GetDatum(feed->failed_version), CStringGetTextDatum(feed->failure)
+	};
 
 	execute("UPDATE scd2_internal.feed_state"
 			" SET state = 'failed', gap = int8range($2, NULL), error = $3, error_at = clock_timestamp()"
 			" WHERE feed_id = $1 AND state = 'running'", 3, types, values, NULL);
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_EXCEPTION),
-			 errmsg("feed %d has a gap from version " INT64_FORMAT " on: %s", feed_id, version, why)));
+			 errmsg("the change data feed of table %s has a gap from version " INT64_FORMAT " on: %s",
+					scd2_relation_name(feed->source_relid), feed->failed_version, feed->failure)));
 }
 
 static void
@@ -183,7 +187,7 @@ apply_failures(Scd2Batch *batch)
 		Scd2Feed   *feed = lfirst(lc);
 
 		if (feed->failure && !is_disabled(feed->feed_id))
-			record_failure(feed->feed_id, feed->failed_version, feed->failure);
+			record_failure(feed);
 	}
 	SPI_finish();
 }
