@@ -919,7 +919,13 @@ DECLARE
     others  boolean := EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = asked.target_relid);
     by_time boolean := coalesce(asked.sequence_by, '_commit_timestamp') = '_commit_timestamp';
     source  oid := (SELECT f.source_relid FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id);
+    same    name := (SELECT f.name FROM scd2_internal.flow AS f
+                     WHERE f.target_relid = asked.target_relid AND f.source_relid = source LIMIT 1);
 BEGIN
+    IF same IS NOT NULL AND asked.apply_as_truncates IS NULL THEN       -- not meant to be shared: the same call twice
+        RAISE duplicate_object USING MESSAGE = format('"%s" is the target of a flow already', asked.target_relid::regclass),
+            DETAIL = format('Flow "%s" keeps it from "%s".', same, source::regclass);
+    END IF;
     asked.input := CASE WHEN by_time AND NOT coalesce(shared, false) AND NOT others THEN 'net' ELSE 'changes' END;
     asked.closes := by_time AND asked.input = 'changes';
     PERFORM scd2_internal.refuse_over_a_feed(asked);
