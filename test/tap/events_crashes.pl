@@ -1,5 +1,6 @@
 # Flows over event tables, with crashes in between: events late, twice and in any order, deletes, truncates, invalid ones; workers killed (a crash of the server) and terminated, immediate stops, errors
-# injected. After each the targets are what the definition makes of all events, each was counted once, and two flows into one target have brought it to the same.
+# injected. After each the targets are what the definition makes of all events, each was counted once, and two flows into one target have brought it to the same. Two flows take NULL as not sent, and one has a horizon, which
+# must be where it would be without the crashes.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -21,15 +22,28 @@ $node->safe_psql('postgres', q{
     -- the "n" events of a transaction; now and then some that were there before, and what cannot be an event
     CREATE FUNCTION new_events(n int, top int) RETURNS SETOF ev LANGUAGE sql VOLATILE AS $$
         SELECT CASE WHEN random() < 0.005 THEN NULL ELSE floor(random() * 80)::int END, CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END,
-               CASE WHEN random() < 0.1 THEN NULL ELSE chr(97 + floor(random() * 3)::int) END, floor(random() * 4)::int,
+               CASE WHEN random() < 0.1 THEN NULL ELSE chr(97 + floor(random() * 3)::int) END, CASE WHEN random() < 0.1 THEN NULL ELSE floor(random() * 4)::int END,
                CASE WHEN random() < 0.005 THEN NULL ELSE floor(random() * top)::int END, CASE WHEN random() < 0.2 THEN 'D' ELSE 'U' END, random() < 0.0005
         FROM generate_series(1, n);
     $$;
     INSERT INTO ev SELECT (new_events(300, 900)).*;
-    INSERT INTO ev2 SELECT (new_events(300, 900)).*});
+    INSERT INTO ev2 SELECT (new_events(300, 900)).*;
+    CREATE TABLE first_ev AS TABLE ev});
 
 my $OPTIONS = q{apply_as_deletes => 'op = ''D''', apply_as_truncates => 'cut', on_invalid_event => 'quarantine'};
+# What a flow with a horizon takes follows from the order in which events came.
+$node->safe_psql('postgres', "SELECT scd2.create_auto_cdc_flow('late_h', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', track_history_column_list => '{t}', stored_as_scd_type => 2, max_lateness => '400', $OPTIONS)");
+$node->safe_psql('postgres', 'SELECT scd2.sync()');
+$node->safe_psql('postgres', q{
+    CREATE VIEW late_ev AS
+        SELECT k, p, t, u, s, op, cut
+        FROM (SELECT *, max(CASE WHEN cut OR k IS NOT NULL THEN s END) OVER (ORDER BY v, o ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS seen
+              FROM (SELECT 0 AS v, 0 AS o, * FROM first_ev UNION ALL
+                    SELECT _commit_version, _change_ordinal, k, p, t, u, s, op, cut FROM ev_changes WHERE _change_type = 'insert') AS e) AS q
+        WHERE v = 0 OR s IS NULL OR s >= seen - 400});
 my @FLOWS = (
+    "SELECT scd2.create_auto_cdc_flow('nulls_h', 'ev2', '{k,p}', 's', column_list => '{k,p,t,u}', track_history_column_list => '{t}', stored_as_scd_type => 2, ignore_null_updates => true, $OPTIONS)",
+    "SELECT scd2.create_auto_cdc_flow('nulls_c', 'ev2', '{k,p}', 's', column_list => '{k,p,t,u}', ignore_null_updates => true, $OPTIONS)",
     "SELECT scd2.create_auto_cdc_flow('h', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', track_history_column_list => '{t}', stored_as_scd_type => 2, $OPTIONS)",
     "SELECT scd2.create_auto_cdc_flow('c', 'ev', '{k,p}', 's', column_list => '{k,p,t,u}', $OPTIONS)",
     "SELECT scd2.create_auto_cdc_flow('both_h', 'ev', '{k,p}', 's', except_column_list => '{op,cut}', stored_as_scd_type => 2, shared => true, $OPTIONS)",
@@ -123,23 +137,26 @@ done_testing();
 sub compare
 {
     my ($when, $rebuilt) = @_;
-    my %columns = (h => 'k, p, t, u, __start_at, __end_at', c => 'k, p, t, u', both_h => 'k, p, t, u, s, __start_at, __end_at', both_c => 'k, p, t, u');
+    my %columns = (h => 'k, p, t, u, __start_at, __end_at', c => 'k, p, t, u', both_h => 'k, p, t, u, s, __start_at, __end_at', both_c => 'k, p, t, u',
+        nulls_h => 'k, p, t, u, __start_at, __end_at', nulls_c => 'k, p, t, u', late_h => 'k, p, t, u, __start_at, __end_at');
     for my $target (split /\n/, $node->safe_psql('postgres', 'SELECT DISTINCT target FROM scd2.flows ORDER BY 1'))
     {
         my @sources = split /\n/, $node->safe_psql('postgres', "SELECT source FROM scd2.flows WHERE target = '$target'::regclass");
-        my $events = @sources == 2 ? 'both_ev' : $sources[0];
-        my $tracked = $target eq 'h' ? 't' : 't, u';
+        next if $rebuilt && $target eq 'late_h';
+        my $events = @sources == 2 ? 'both_ev' : $target eq 'late_h' ? 'late_ev' : $sources[0];
+        my $tracked = $target =~ /^(nulls_|late_)?h$/ ? 't' : 't, u';
+        my $ignores = $target =~ /^nulls/ ? '{t,u}' : '{}';
         my $wanted = $target =~ /h$/ ? $columns{$target} =~ s/__start_at, __end_at/start, "end"/r : $columns{$target};
         my $where = $target =~ /c$/ ? 'WHERE "end" IS NULL' : '';
         # both_h has s, too, which is what the sequence is: not tracked
-        is($node->safe_psql('postgres', "SELECT differences('$target', '$columns{$target}', format('$wanted FROM (%s) AS x $where', expected('$events', 's::int', '$tracked')))"),
+        is($node->safe_psql('postgres', "SELECT differences('$target', '$columns{$target}', format('$wanted FROM (%s) AS x $where', expected('$events', 's::int', '$tracked', NULL, '$ignores')))"),
             '0', "$target $when");
     }
-    is($node->safe_psql('postgres', q{SELECT flow || ' ' || state || coalesce(' ' || last_error, '') FROM scd2.flows WHERE state <> 'running' OR events <> applied + duplicates + rejected}), '', "flows run, counters add up $when");
+    is($node->safe_psql('postgres', q{SELECT flow || ' ' || state || coalesce(' ' || last_error, '') FROM scd2.flows WHERE state <> 'running' OR events <> applied + duplicates + rejected + too_late}), '', "flows run, counters add up $when");
     for my $source ($rebuilt ? () : ('ev', 'ev2'))
     {
         is($node->safe_psql('postgres', "SELECT flow, events FROM scd2.flows WHERE source = '$source'::regclass AND events <> (SELECT count(*) FROM $source)"), '', "each event of $source counted once $when");
-        is($node->safe_psql('postgres', "SELECT flow FROM scd2.flows f WHERE source = '$source'::regclass AND rejected <> (SELECT count(*) FROM scd2.rejected_events r WHERE r.flow = f.flow)"),
+        is($node->safe_psql('postgres', "SELECT flow FROM scd2.flows f WHERE source = '$source'::regclass AND rejected + too_late <> (SELECT count(*) FROM scd2.rejected_events r WHERE r.flow = f.flow)"),
             '', "each invalid event of $source kept once $when");
     }
     return;
