@@ -69,6 +69,24 @@ INSERT INTO live VALUES (2, 'b3', '2026-01-01', 'U'), (3, NULL, '2026-02-01', 'D
 SELECT scd2.sync() >= 0;
 TABLE dated ORDER BY k, __start_at;
 
+-- the same before the history of a captured table; its own changes are of now
+CREATE TABLE captured_live (k int PRIMARY KEY, v text);
+INSERT INTO captured_live VALUES (1, 'now'), (2, 'same');
+SELECT scd2.track('captured_live', 'all_time', shared => true, apply_as_truncates => 'false');
+SELECT scd2.sync() >= 0;
+CREATE TABLE old (k int, v text);
+INSERT INTO old VALUES (1, 'then'), (2, 'same'), (3, 'gone');
+SELECT scd2.create_auto_cdc_from_snapshot_flow('all_time', 'old', '{k}', name => 'old', stored_as_scd_type => 2);
+SELECT * FROM scd2.apply_snapshot('old', '2020-01-01');
+UPDATE captured_live SET v = 'later' WHERE k = 1;
+DELETE FROM captured_live WHERE k = 2;
+SELECT scd2.sync() >= 0;
+UPDATE old SET v = 'then, too' WHERE k = 1;
+DELETE FROM old WHERE k = 3;
+SELECT * FROM scd2.apply_snapshot('old', '2021-01-01', allow_deletes => true);
+SELECT k, v, CASE WHEN __start_at < '2022-01-01' THEN __start_at::text ELSE 'now' END AS "from", CASE WHEN __end_at < '2022-01-01' THEN __end_at::text WHEN __end_at IS NOT NULL THEN 'now' END AS "to"
+    FROM all_time ORDER BY k, __start_at;
+
 -- a target that was a snapshot flow's alone gets company: taken as found, as of the last snapshot
 CREATE TABLE first (k int, v text, w text);
 INSERT INTO first VALUES (1, 'a', 'w'), (2, 'b', 'w');
@@ -115,9 +133,9 @@ SELECT scd2.create_auto_cdc_from_snapshot_flow('own1', 'own', '{k}', 'int');
 SELECT scd2.create_auto_cdc_from_snapshot_flow('mutable', 'snap', '{k}', 'int', stored_as_scd_type => 2, scope => 'k < current_user');
 SELECT scd2.create_auto_cdc_flow('mutable', 'ev', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
 CREATE TABLE captured (k text PRIMARY KEY, v text);
-SELECT scd2.track('captured', 'captured_h');
+SELECT scd2.track('captured', 'captured_h');        -- remembers nothing for others
 SELECT scd2.create_auto_cdc_from_snapshot_flow('captured_h', 'snap', '{k}', stored_as_scd_type => 2);
 SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows;
-SELECT scd2.disable_change_feed('captured', true);
+SELECT scd2.disable_change_feed('captured', true), scd2.disable_change_feed('captured_live', true);
 SELECT count(*) FROM scd2_internal.mark;
 DROP SCHEMA snapshot_shared CASCADE;
