@@ -64,6 +64,16 @@ SELECT flow, kind, state, watermark_version, events, applied, rows_inserted, row
 SELECT flow, first_version, events, rows_inserted, rows_updated, rows_deleted FROM scd2.batches ORDER BY flow, started;
 SELECT to_regclass('history_memory') AS memory, count(*) AS marks FROM scd2_internal.mark;
 
+-- an error in the middle leaves nothing behind
+UPDATE products SET price = price + 1;
+SET pg_scd2.debug_fail_at = 'snapshot compared';
+SELECT * FROM scd2.apply_snapshot('history', 60);
+SET pg_scd2.debug_fail_at = 'snapshot written';
+SELECT * FROM scd2.apply_snapshot('history', 60);
+RESET pg_scd2.debug_fail_at;
+SELECT count(*) FROM history WHERE valid_from = 60;
+SELECT * FROM scd2.apply_snapshot('history', 60);
+
 -- versions of any type
 CREATE TABLE t (k int PRIMARY KEY, v text);
 INSERT INTO t VALUES (1, 'x');

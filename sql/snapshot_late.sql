@@ -15,6 +15,9 @@ SELECT scd2.create_auto_cdc_from_snapshot_flow('h', 'snap', '{k}', 'int', name =
 SELECT scd2.create_auto_cdc_from_snapshot_flow('c', 'snap', '{k}', 'int', name => 'cs', max_delete_fraction => 1);
 INSERT INTO snap VALUES (1, 'a'), (2, 'x'), (4, 'old');
 -- the first of a flow that comes later: it fills in what was before the horizon, 90, and changes nothing after it
+SELECT * FROM scd2.apply_snapshot('hs', 80, dry_run => true);
+SELECT * FROM scd2.apply_snapshot('cs', 80, dry_run => true);
+SELECT kind, sequence FROM scd2_internal.mark;
 SELECT * FROM scd2.apply_snapshot('hs', 80);
 SELECT * FROM scd2.apply_snapshot('cs', 80);
 TABLE h ORDER BY k, __start_at;

@@ -136,6 +136,19 @@ add_mark(Scd2Flow *flow, const Scd2Mark *mark)
 }
 
 /*
+ * A horizon, as scd2_record_horizon() would put it there, for what is only tried; after scd2_load_marks().
+ */
+void
+scd2_assume_horizon(Scd2Flow *flow, Datum sequence)
+{
+	Scd2Mark	mark = {.sequence = sequence, .snapshot = true, .yields = true, .kind = SCD2_DELETE, .scope = -1};
+	MemoryContext before = MemoryContextSwitchTo(flow->cxt);
+
+	add_mark(flow, &mark);
+	MemoryContextSwitchTo(before);
+}
+
+/*
  * Reads the target's marks, also those of this transaction, if there are others than those at hand. Within SPI, as ourselves.
  */
 void

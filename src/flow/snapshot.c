@@ -409,6 +409,18 @@ apply(TakenSnapshot *s)
 	tuplesort_end(s->comparison.differences);
 }
 
+/* Loads what is remembered of the target. A first snapshot "below" the horizon comes behind a mark there. */
+static void
+come_to_others(Scd2Flow *flow, const SnapshotRequest *request, bool below, Datum horizon)
+{
+	if (below && !request->dry_run)
+		scd2_lateness_begin(flow, true);
+	see_own_writes();
+	scd2_load_marks(flow);
+	if (below && request->dry_run)
+		scd2_assume_horizon(flow, horizon);
+}
+
 /* What stands for the version in time. */
 static TimestampTz
 timestamp_of(Scd2Flow *flow, Datum version, TimestampTz started)
@@ -424,24 +436,20 @@ take_snapshot(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *reque
 {
 	TimestampTz started = GetCurrentTimestamp();
 	bool		alone = request->refresh && scd2_has_target_for_itself(flow);
-	Datum		horizon;
+	Datum		horizon = (Datum) 0;
+	bool		below = !request->refresh && is_below_horizon(flow, request->version, &horizon);	/* (A full refresh makes one set of all.) */
 	TakenSnapshot s = {.flow = flow, .request = request};
 
+	if (below && !request->first)
+	{
+		reject(flow, state, request, horizon);
+		return s.counts;
+	}
 	flow->lateness.joins = false;
 	if (alone)
 		scd2_forget_marks(flow);
-	else if (is_below_horizon(flow, request->version, &horizon))
-	{
-		if (!request->first)
-		{
-			reject(flow, state, request, horizon);
-			return s.counts;
-		}
-		scd2_lateness_begin(flow, true);
-		see_own_writes();
-	}
-	if (OidIsValid(flow->memory))
-		scd2_load_marks(flow);
+	else if (OidIsValid(flow->memory))
+		come_to_others(flow, request, below, horizon);
 	s.work = scd2_work_begin(flow);
 	use_settings(flow);
 	if (alone)
