@@ -434,13 +434,7 @@ BEGIN
     IF asked.kind = 'append' OR first.kind = 'append' THEN
         RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
             DETAIL = 'A target that is appended to is kept by such flows only.';
-    ELSIF first.input = 'net' OR first.input = 'changes' AND first.options ->> 'shared' IS DISTINCT FROM 'true'
-        AND NOT first.closes THEN
-        RAISE object_not_in_prerequisite_state
-            USING MESSAGE = format('flow "%s" has its target for itself', first.name),
-            DETAIL = format('It keeps "%s" from a feed, and remembers nothing for others.', target),
-                HINT = 'Create the first flow with shared => true.';
-    ELSIF (asked.input = 'changes' OR first.input = 'changes')
+    ELSIF (asked.input = 'changes' OR first.input IN ('net', 'changes'))
         AND (first.ignores_null <> '{}' OR asked.ignores_null <> '{}') THEN
         RAISE feature_not_supported
             USING MESSAGE = 'flows over feeds do not share a target with flows that ignore NULL';
@@ -912,6 +906,24 @@ COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS
     'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
 
 -- How a flow reads its feed: the net effect of each version, or each change, with a sequence of its own. In a target
+-- What is left of a key after a version is told by its last change, if no two rows ever have the key.
+CREATE FUNCTION scd2_internal.check_keys_immediate(source oid, keys name[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM pg_index AS i
+        WHERE i.indrelid = source AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+          AND i.indexprs IS NULL
+          AND NOT EXISTS (SELECT FROM unnest(i.indkey[0:i.indnkeyatts - 1]) AS k
+                          JOIN pg_attribute AS a ON a.attrelid = source AND a.attnum = k WHERE a.attname <> ALL (keys));
+    IF NOT FOUND THEN
+        RAISE feature_not_supported
+            USING MESSAGE = format('keys of "%s" can be the same for a moment', source::regclass),
+            DETAIL = 'A flow over its feed into a target that is shared needs a unique index that is not deferrable.';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_keys_immediate(oid, name[]) IS
+    'Raises 0A000 unless a unique index guards the keys row by row';
+
 -- that is shared what comes may be out of order, and is remembered as changes are.
 CREATE FUNCTION scd2_internal.over_a_feed(asked scd2_internal.flow, shared boolean) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -931,17 +943,7 @@ BEGIN
     PERFORM scd2_internal.refuse_over_a_feed(asked);
     IF asked.closes THEN
         asked.sequence_by := '_commit_timestamp';
-        PERFORM FROM pg_index AS i
-            WHERE i.indrelid = source AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
-                AND i.indexprs IS NULL
-              AND NOT EXISTS (SELECT FROM unnest(i.indkey[0:i.indnkeyatts - 1]) AS k
-                  JOIN pg_attribute AS a ON a.attrelid = source AND a.attnum = k WHERE a.attname <> ALL (asked.keys));
-        IF NOT FOUND THEN
-            RAISE feature_not_supported USING MESSAGE = format('keys of "%s" can be the same for a moment',
-                source::regclass),
-                DETAIL = 'A flow over its feed into a target that is shared needs a unique index '
-                         'that is not deferrable.';
-        END IF;
+        PERFORM scd2_internal.check_keys_immediate(source, asked.keys);
     END IF;
     IF (others OR shared) AND asked.apply_as_truncates IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'apply_as_truncates is missing',

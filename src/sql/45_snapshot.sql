@@ -103,11 +103,35 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_snapshot_flow(scd2_internal.flow, oid, text)
     IS 'Raises what is wrong with a flow over snapshots';
 
+-- The same of a flow over a feed with its default sequence: as it was just before the last version that it has applied, whose changes are in the rows. From then on it remembers what changes it makes.
+CREATE FUNCTION scd2_internal.remember_changes_from_now(first scd2_internal.flow) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.check_keys_immediate(first.source_relid, first.keys);
+    first := scd2_internal.give_memory(first, first.target_relid, 0);
+    UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid,
+            input = 'changes', closes = true, sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
+            apply_as_truncates = scd2_internal.changes_that_empty(f.apply_as_truncates)
+        WHERE f.flow_id = first.flow_id;
+    INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)
+        SELECT first.target_schema, first.target_name, first.target_relid,
+               to_char(s.watermark_timestamp AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00', 'horizon', first.flow_id
+        FROM scd2_internal.flow_state AS s
+        WHERE s.flow_id = first.flow_id AND coalesce(s.failed_phase, s.phase) <> 'copy';
+    SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.flow_id = first.flow_id;
+    RETURN first;
+END $$;
+COMMENT ON FUNCTION scd2_internal.remember_changes_from_now(scd2_internal.flow) IS
+    'Gives the target of a flow over a feed a memory, with a mark that says how each key was';
+
 -- A flow that had its target for itself gets company: its rows are taken as found, as of its last snapshot.
 CREATE FUNCTION scd2_internal.remember_from_now(first scd2_internal.flow) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM scd2_internal.lock_flow(first.flow_id);
+    IF first.input = 'net' THEN
+        RETURN scd2_internal.remember_changes_from_now(first);
+    END IF;
     IF first.scope IS NOT NULL THEN
         PERFORM scd2_internal.check_immutable(first.scope, first.source_relid, 'scope');
     END IF;
@@ -124,7 +148,7 @@ BEGIN
     RETURN first;
 END $$;
 COMMENT ON FUNCTION scd2_internal.remember_from_now(scd2_internal.flow)
-    IS 'Gives the target of a flow over snapshots a memory, with its last snapshot in it';
+    IS 'Gives the target of a flow that has none a memory, with its last snapshot in it';
 
 CREATE FUNCTION scd2_internal.create_auto_cdc_from_snapshot_flow(caller oid, target text, source regclass, keys name[],
     sequence_type regtype, stored_as_scd_type integer,
