@@ -133,7 +133,7 @@ SELECT scd2.create_auto_cdc_from_snapshot_flow('own1', 'own', '{k}', 'int');
 SELECT scd2.create_auto_cdc_from_snapshot_flow('mutable', 'snap', '{k}', 'int', stored_as_scd_type => 2, scope => 'k < current_user');
 SELECT scd2.create_auto_cdc_flow('mutable', 'ev', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2);
 CREATE TABLE captured (k text PRIMARY KEY, v text);
-SELECT scd2.track('captured', 'captured_h');        -- remembers nothing for others
+SELECT scd2.track('captured', 'captured_h');        -- remembers nothing for others so far
 SELECT scd2.create_auto_cdc_from_snapshot_flow('captured_h', 'snap', '{k}', stored_as_scd_type => 2);
 SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows;
 SELECT scd2.disable_change_feed('captured', true), scd2.disable_change_feed('captured_live', true);

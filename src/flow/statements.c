@@ -54,6 +54,13 @@ append_expression(StringInfo sql, const char *expression, const char *type)
 		scd2_sql(sql, "(%s\n)::%s", expression, type);
 }
 
+static void
+append_is_no(StringInfo sql, const char *expression)
+{
+	append_expression(sql, expression, "boolean");
+	scd2_sql(sql, " IS NOT TRUE");
+}
+
 /* Is a new image, or a TRUNCATE, one that empties the target? (Undoing looks at the source alone.) */
 static void
 append_empties(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -193,17 +200,21 @@ append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 
 /* A TRUNCATE has no values to ask; apply_as_truncates says whether it is an event. */
 static void
-append_changes_filter(StringInfo sql, Scd2Flow *flow)
+append_changes_filter(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	scd2_sql(sql, " AND CASE _change_type WHEN 'truncate' THEN ");
 	append_expression(sql, flow->apply_as_truncates, "boolean");
 	scd2_sql(sql, " ELSE ");
 	append_expression(sql, flow->source_filter != NULL ? flow->source_filter : "true", "boolean");
-	if (flow->closes && flow->apply_as_deletes != NULL)
+	if (flow->closes)			/* images that are none */
 	{
+		scd2_sql(sql, " AND (");
+		append_empties(sql, flow, which);
+		scd2_sql(sql, " OR ");
+		append_is_no(sql, flow->apply_as_truncates);
 		scd2_sql(sql, " AND ");
-		append_expression(sql, flow->apply_as_deletes, "boolean");
-		scd2_sql(sql, " IS NOT TRUE");
+		append_is_no(sql, flow->apply_as_deletes);
+		scd2_sql(sql, ")");
 	}
 	scd2_sql(sql, " END");
 }
@@ -223,8 +234,10 @@ static void
 append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	scd2_sql(sql, " FROM (SELECT %I.*, %I.ctid AS _scd2_place, %I.tableoid AS _scd2_leaf,"
-			 " max(_change_ordinal) FILTER (WHERE _change_type = 'truncate') OVER (PARTITION BY _commit_version) AS _scd2_cut, max(_change_ordinal) OVER (PARTITION BY ",
+			 " max(_change_ordinal) FILTER (WHERE ",
 			 flow->source_alias, flow->source_alias, flow->source_alias);
+	append_empties(sql, flow, which);
+	scd2_sql(sql, ") OVER (PARTITION BY _commit_version) AS _scd2_cut, max(_change_ordinal) OVER (PARTITION BY ");
 	append_keys(sql, flow);
 	scd2_sql(sql, "_commit_version) AS _scd2_last, first_value(_change_type) OVER (PARTITION BY ");
 	append_keys(sql, flow);
@@ -232,9 +245,11 @@ append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
 	append_range(sql, flow, which);
-	append_changes_filter(sql, flow);
-	scd2_sql(sql, ") AS %I WHERE (_change_type = 'truncate' OR _scd2_last = _change_ordinal AND _scd2_cut > _change_ordinal IS NOT TRUE"
-			 " AND NOT (_scd2_new AND _change_type IN ('delete', 'update_preimage')))", flow->source_alias);
+	append_changes_filter(sql, flow, which);
+	scd2_sql(sql, ") AS %I WHERE (", flow->source_alias);
+	append_empties(sql, flow, which);
+	scd2_sql(sql, " OR _scd2_last = _change_ordinal AND _scd2_cut > _change_ordinal IS NOT TRUE"
+			 " AND NOT (_scd2_new AND _change_type IN ('delete', 'update_preimage')))");
 }
 
 /* Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same version: they are nothing. */
@@ -249,7 +264,7 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
 	append_range(sql, flow, which);
-	append_changes_filter(sql, flow);
+	append_changes_filter(sql, flow, which);
 	scd2_sql(sql, ") AS %I WHERE (_change_type NOT IN ('delete', 'update_preimage') OR _scd2_last > _change_ordinal IS NOT TRUE)", flow->source_alias);
 }
 
@@ -356,11 +371,12 @@ append_source(StringInfo sql, Scd2Flow *flow)
 	scd2_sql(sql, " WHERE true");
 	append_only_ends(sql, flow);
 	append_filter(sql, flow);
-	if (flow->closes && flow->apply_as_deletes != NULL)
+	if (flow->closes)
 	{
 		scd2_sql(sql, " AND ");
-		append_expression(sql, flow->apply_as_deletes, "boolean");
-		scd2_sql(sql, " IS NOT TRUE");
+		append_is_no(sql, flow->apply_as_truncates);
+		scd2_sql(sql, " AND ");
+		append_is_no(sql, flow->apply_as_deletes);
 	}
 }
 
@@ -472,6 +488,21 @@ append_order(StringInfo sql, Scd2Flow *flow)
 }
 
 static void
+append_truncates(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	if (flow->closes && which == SCD2_READ_SOURCE)	/* those that would are left out */
+		scd2_sql(sql, "false");
+	else if (flow->closes)
+		append_empties(sql, flow, which);
+	else
+	{
+		scd2_sql(sql, "COALESCE(");
+		append_expression(sql, flow->apply_as_truncates, "boolean");
+		scd2_sql(sql, ", false)");
+	}
+}
+
+static void
 append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
 	bool		from_feed = which != SCD2_READ_SOURCE;
@@ -489,9 +520,9 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		scd2_sql(sql, "_change_type IN ('delete', 'update_preimage')");
 	else
 		append_expression(sql, flow->apply_as_deletes, "boolean");
-	scd2_sql(sql, ", COALESCE(");
-	append_expression(sql, flow->apply_as_truncates, "boolean");
-	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false), false, NULL::%s" : ", false), _scd2_is_end, _scd2_other::%s",
+	scd2_sql(sql, ", ");
+	append_truncates(sql, flow, which);
+	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false, NULL::%s" : ", _scd2_is_end, _scd2_other::%s",
 			 format_type_be_qualified(flow->sequence_type));
 	horizon = append_lateness(sql, flow, which, sequence.data, invalid.data);
 	for (int i = 0; i < flow->shape.ncolumns; i++)

@@ -572,10 +572,12 @@ BEGIN
     IF asked.input = 'changes' THEN
         asked.delete_sequence_by := scd2_internal.delete_sequence(asked, reads, events.sequence_type,
                                                                   allowed && events.control_columns);
-        IF NOT asked.closes THEN
+        IF asked.closes THEN
+            asked.apply_as_truncates := coalesce(asked.apply_as_truncates, '_change_type = ''truncate''');
+        ELSE
             asked.apply_as_deletes := scd2_internal.changes_that_delete(asked.apply_as_deletes);
+            asked.apply_as_truncates := scd2_internal.changes_that_empty(asked.apply_as_truncates);
         END IF;
-        asked.apply_as_truncates := scd2_internal.changes_that_empty(asked.apply_as_truncates);
     END IF;
     control_columns := events.control_columns;
     IF asked.end_sequence_by IS NOT NULL THEN

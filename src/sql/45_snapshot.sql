@@ -111,7 +111,7 @@ BEGIN
     first := scd2_internal.give_memory(first, first.target_relid, 0);
     UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid,
             input = 'changes', closes = true, sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
-            apply_as_truncates = scd2_internal.changes_that_empty(f.apply_as_truncates)
+            apply_as_truncates = coalesce(f.apply_as_truncates, '_change_type = ''truncate''')
         WHERE f.flow_id = first.flow_id;
     INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)
         SELECT first.target_schema, first.target_name, first.target_relid,

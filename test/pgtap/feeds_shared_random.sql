@@ -29,7 +29,7 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
-CALL work(600);
+CALL work(1500);
 SELECT scd2.sync('5min');
 \o
 CREATE FUNCTION differences(a text, b text) RETURNS bigint LANGUAGE plpgsql AS $$
