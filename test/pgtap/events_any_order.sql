@@ -13,7 +13,9 @@ INSERT INTO cases VALUES
     ('word', 'to_char(s, ''FM000'')', 'text', false),
     ('float', 'nullif(s, 3)::float8', 'double precision', true);
 SELECT plan(5 * ((:batches + 2) * 8 + 4));
-SELECT setseed(coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0)) \g /dev/null
+SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
+\echo '# again: PGOPTIONS=-cscd2.seed=':seed
+SELECT setseed(:seed) \g /dev/null
 
 \ir ../oracle/events.sql
 

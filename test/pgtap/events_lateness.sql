@@ -13,7 +13,9 @@ INSERT INTO targets VALUES
     ('_n', 'history, with NULLs that say nothing', 2, 'k, p, t, u', 't', '{t,u}', 'track_history_column_list => ''{t}'', ignore_null_updates => true'),
     ('_m', 'current rows, with NULLs that say nothing', 1, 'k, p, t, u', 't, u', '{u}', 'ignore_null_updates_except_column_list => ''{t}''');
 SELECT plan(2 * (:batches * 6 + 2));
-SELECT setseed(coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0)) \g /dev/null
+SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
+\echo '# again: PGOPTIONS=-cscd2.seed=':seed
+SELECT setseed(:seed) \g /dev/null
 
 \ir ../oracle/events.sql
 

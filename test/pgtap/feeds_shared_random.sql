@@ -2,7 +2,9 @@
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(9);
-SELECT setseed(coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0)) \g /dev/null
+SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
+\echo '# again: PGOPTIONS=-cscd2.seed=':seed
+SELECT setseed(:seed) \g /dev/null
 CREATE TABLE t (id int PRIMARY KEY, v text, u int);
 SELECT scd2.enable_change_feed('t') \g /dev/null
 CREATE TABLE kinds (kind text, type int, more text);

@@ -10,7 +10,9 @@ INSERT INTO cases VALUES
     ('day', 'timestamptz ''2026-01-01'' + s * interval ''1 day''', 'timestamptz', 'k % 3 <> 0', true),
     ('adds', 's / 10.0', 'numeric', 'true', false);
 SELECT plan(3 * (8 * 7 + 4 + 2));
-SELECT setseed(coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0)) \g /dev/null
+SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
+\echo '# again: PGOPTIONS=-cscd2.seed=':seed
+SELECT setseed(:seed) \g /dev/null
 
 -- Events, the snapshots that were applied, and the rows of each.
 CREATE TABLE all_events (name text, batch int, k int, t text, u int, s int, op text);
