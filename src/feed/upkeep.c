@@ -1,6 +1,6 @@
 /*
  * upkeep.c
- *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut.
+ *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut, their old ones removed.
  *
  * A BRIN index knows nothing of the pages that were added since it was last summarised: a read of any range scans them all. Vacuum summarises, but comes for an
  * insert-only table only when a fifth of it is new. (The index's own autosummarize asks autovacuum page by page, and floods the server's log when its queue is full.) So an idle apply worker
@@ -8,6 +8,8 @@
  *
  * The last partition of a feed is cut (32_feed_leaves.sql) when it has 1 GB, or when its first row is as old as a tenth of the feed's retention, but a minute at least: so that about ten partitions, or a
  * minute's worth each, are there to be dropped one by one. One without rows is never cut. A cut that has to wait is tried at the next look; one that fails, after FAILED_PAUSE looks.
+ *
+ * What is removed, and when, says 36_feed_retention.sql. Each feed has a transaction of its own: what goes wrong with one concerns it alone, and is told in the server's log.
  *
  * Sizes and first rows are looked at here and not by SQL, which would wait for locks, and run code of the owner (src/ask.c).
  */
@@ -30,6 +32,7 @@
 
 #include "pg_scd2.h"
 #include "capture/batch.h"
+#include "feed/retention.h"
 #include "feed/upkeep.h"
 #include "worker/failpoint.h"
 
@@ -43,9 +46,24 @@ typedef struct Leaf
 	int64		summarised;		/* pages */
 	TimestampTz first;			/* commit time of the first row, 0: not known */
 	TimestampTz retry_at;		/* a cut failed: not before */
+	bool		seen;			/* in the look that goes on */
 } Leaf;
 
-static List *leaves = NIL;		/* of Leaf; forgets those that are gone at a restart */
+/* A feed from which nothing could be removed. */
+typedef struct PutOff
+{
+	int			feed_id;
+	TimestampTz until;
+} PutOff;
+
+static List *put_off = NIL;		/* of PutOff */
+static List *leaves = NIL;		/* of Leaf */
+
+static TimestampTz
+pause_after_failure(void)
+{
+	return (TimestampTz) scd2_debug_upkeep_every * 1000 * FAILED_PAUSE;
+}
 
 static Leaf *
 leaf_of(Oid relid)
@@ -78,18 +96,6 @@ leaf_of(Oid relid)
 	" JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam" \
 	" WHERE a.amname = 'brin' AND x.indisvalid"
 
-/* Opens a table if nobody stands in the way and it is still there, else NULL. */
-static Relation
-try_open(Oid relid, LOCKMODE mode)
-{
-	if (!ConditionalLockRelationOid(relid, mode))
-		return NULL;
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		return table_open(relid, NoLock);
-	UnlockRelationOid(relid, mode);
-	return NULL;
-}
-
 static void
 summarise(Leaf *leaf, int64 pages, Oid index)
 {
@@ -97,7 +103,7 @@ summarise(Leaf *leaf, int64 pages, Oid index)
 	Datum		values[] = {ObjectIdGetDatum(index)};
 	Relation	rel;
 
-	if (pages == leaf->summarised || (rel = try_open(leaf->relid, ShareUpdateExclusiveLock)) == NULL)
+	if (pages == leaf->summarised || (rel = scd2_try_open(leaf->relid, ShareUpdateExclusiveLock)) == NULL)
 		return;
 	table_close(rel, NoLock);
 	if (SPI_execute_with_args("SELECT brin_summarize_new_values($1)", 1, types, values, NULL, false, 0) != SPI_OK_SELECT)
@@ -145,7 +151,7 @@ is_due(Leaf *leaf, Relation rel, int64 pages, double seconds)
 static bool
 look_at(Leaf *leaf, Oid index, bool last, double seconds)
 {
-	Relation	rel = try_open(leaf->relid, AccessShareLock);
+	Relation	rel = scd2_try_open(leaf->relid, AccessShareLock);
 	int64		pages;
 	bool		due;
 
@@ -159,6 +165,26 @@ look_at(Leaf *leaf, Oid index, bool last, double seconds)
 	if (due || pages >= leaf->summarised + GROWN)
 		summarise(leaf, pages, index);
 	return due;
+}
+
+/* Partitions that are gone. */
+static void
+forget_unseen(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, leaves)
+	{
+		Leaf	   *leaf = lfirst(lc);
+
+		if (!leaf->seen)
+		{
+			pfree(leaf);
+			leaves = foreach_delete_current(leaves, lc);
+			continue;
+		}
+		leaf->seen = false;
+	}
 }
 
 typedef struct Cut
@@ -188,6 +214,7 @@ look_at_all(MemoryContext cxt)
 		for (int k = 0; k < lengthof(column); k++)
 			column[k] = SPI_getbinval(table->vals[i], table->tupdesc, k + 1, &isnull);
 		leaf = leaf_of(DatumGetObjectId(column[1]));
+		leaf->seen = true;
 		if (look_at(leaf, DatumGetObjectId(column[2]), DatumGetBool(column[3]), DatumGetFloat8(column[4])))
 		{
 			MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -199,6 +226,7 @@ look_at_all(MemoryContext cxt)
 			MemoryContextSwitchTo(old);
 		}
 	}
+	forget_unseen();
 	return cuts;
 }
 
@@ -219,21 +247,21 @@ end_work(void)
 	CommitTransactionCommand();
 }
 
-/* A transaction of its own: what goes wrong concerns this feed alone. */
-static void
-cut_feed(Cut *cut)
+/* Calls a function in a transaction of its own. Returns whether it went well: an error is told and goes no further. */
+static bool
+attempt(const char *call, Oid type, Datum argument, const char *fail_point)
 {
 	MemoryContext cxt = CurrentMemoryContext;
-	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(cut->feed)};
+	volatile bool done = false;
 
 	PG_TRY();
 	{
 		begin_work();
-		if (SPI_execute_with_args("SELECT scd2_internal.cut_feed($1)", 1, types, values, NULL, false, 0) != SPI_OK_SELECT)
-			elog(ERROR, "could not call scd2_internal.cut_feed()");
-		SCD2_FAIL_POINT("feed cut");
+		if (SPI_execute_with_args(call, 1, &type, &argument, NULL, false, 0) != SPI_OK_SELECT)
+			elog(ERROR, "could not execute \"%s\"", call);
+		SCD2_FAIL_POINT(fail_point);
 		end_work();
+		done = true;
 	}
 	PG_CATCH();
 	{
@@ -241,10 +269,83 @@ cut_feed(Cut *cut)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		cut->leaf->retry_at = GetCurrentTimestamp() + (TimestampTz) scd2_debug_upkeep_every * 1000 * FAILED_PAUSE;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
+	return done;
+}
+
+static void
+cut_feeds(List *cuts)
+{
+	ListCell   *lc;
+
+	foreach(lc, cuts)
+	{
+		Cut		   *cut = lfirst(lc);
+
+		if (!attempt("SELECT scd2_internal.cut_feed($1)", OIDOID, ObjectIdGetDatum(cut->feed), "feed cut"))
+			cut->leaf->retry_at = GetCurrentTimestamp() + pause_after_failure();
+	}
+}
+
+/* Feeds from which something is to be removed, in "cxt". In a transaction, within SPI. */
+static List *
+feeds_to_retain(MemoryContext cxt)
+{
+	List	   *feeds = NIL;
+	MemoryContext old;
+	bool		isnull;
+
+	if (SPI_execute("SELECT scd2_internal.feeds_to_retain()", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not list feeds");
+	old = MemoryContextSwitchTo(cxt);
+	for (uint64 i = 0; i < SPI_processed; i++)
+		feeds = lappend_int(feeds, DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+	MemoryContextSwitchTo(old);
+	return feeds;
+}
+
+static bool
+is_put_off(int feed_id, TimestampTz now)
+{
+	ListCell   *lc;
+
+	foreach(lc, put_off)
+	{
+		PutOff	   *entry = lfirst(lc);
+
+		if (entry->feed_id == feed_id && entry->until > now)
+			return true;
+		if (entry->until <= now)
+		{
+			pfree(entry);
+			put_off = foreach_delete_current(put_off, lc);
+		}
+	}
+	return false;
+}
+
+static void
+retain_feeds(List *feeds)
+{
+	ListCell   *lc;
+
+	foreach(lc, feeds)
+	{
+		MemoryContext old;
+		PutOff	   *entry;
+
+		if (is_put_off(lfirst_int(lc), GetCurrentTimestamp()) ||
+			attempt("SELECT scd2_internal.retain_feed($1)", INT4OID, Int32GetDatum(lfirst_int(lc)), "feed retained"))
+			continue;
+		old = MemoryContextSwitchTo(TopMemoryContext);
+		entry = palloc(sizeof(PutOff));
+		entry->feed_id = lfirst_int(lc);
+		entry->until = GetCurrentTimestamp() + pause_after_failure();
+		put_off = lappend(put_off, entry);
+		MemoryContextSwitchTo(old);
+	}
 }
 
 /*
@@ -257,7 +358,7 @@ scd2_feed_upkeep(bool busy)
 	TimestampTz now = GetCurrentTimestamp();
 	MemoryContext cxt = CurrentMemoryContext;
 	List	   *cuts;
-	ListCell   *lc;
+	List	   *old;
 
 	if (now - last_look < (TimestampTz) scd2_debug_upkeep_every * 1000 * (busy ? BUSY_FACTOR : 1))
 		return;
@@ -265,10 +366,12 @@ scd2_feed_upkeep(bool busy)
 	pgstat_report_activity(STATE_RUNNING, "looking after feeds");
 	begin_work();
 	cuts = look_at_all(cxt);
+	old = feeds_to_retain(cxt);
 	end_work();
 	MemoryContextSwitchTo(cxt);
-	foreach(lc, cuts)
-		cut_feed(lfirst(lc));
+	cut_feeds(cuts);
+	retain_feeds(old);
 	list_free_deep(cuts);
+	list_free(old);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }

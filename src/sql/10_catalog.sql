@@ -65,6 +65,8 @@ CREATE TABLE scd2_internal.feed_state (
     enabled_version  bigint NOT NULL,                   -- the version before the first that can be in the feed
     enabled_at       timestamptz NOT NULL,
     earliest_version bigint NOT NULL,                   -- lowest legal start: enabled_version, or more after retention
+    removed_until    timestamptz,                       -- commit time of the last change that was removed,
+    removed_at       timestamptz,                       -- and when that was; NULL: none yet
     gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
     error            text,
     error_at         timestamptz

@@ -56,22 +56,20 @@ $$;
 COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS
     'Since when a feed is, what of it can be read, and which versions it lacks.';
 
-CREATE FUNCTION scd2_internal.refuse_start(f scd2_internal.feed, asked text, earliest bigint, since timestamptz,
-    removed boolean) RETURNS void
+CREATE FUNCTION scd2_internal.refuse_start(f scd2_internal.feed, asked text, enabled_version bigint, enabled_at timestamptz, earliest bigint,
+    removed_until timestamptz, removed_at timestamptz) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM scd2_internal.refuse('22023',
-        format('the change data feed of table "%s" does not reach back to %s',
-            scd2_internal.label(f.source_relid), asked),
-        CASE WHEN removed
-            THEN format('It has changes since version %s; older ones were removed by retention (kept for %s).',
-                                      earliest, coalesce(f.retention::text, current_setting('pg_scd2.feed_retention')))
-             ELSE format('It was enabled at version %s (%s); changes before that were not recorded.', earliest,
-                 since) END,
+        format('the change data feed of table "%s" does not reach back to %s', scd2_internal.label(f.source_relid), asked),
+        CASE WHEN removed_at IS NOT NULL
+             THEN format('It has changes since version %s; older ones%s were removed at %s (it keeps them for %s).', earliest, ', up to ' || removed_until || ',', removed_at,
+                  coalesce(f.retention::text, current_setting('pg_scd2.feed_retention')))
+             ELSE format('It was enabled at version %s (%s); changes before that were not recorded.', enabled_version, enabled_at) END,
         format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, earliest));
 END $$;
-COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, boolean) IS
-    'Raises 22023: what was asked for, what is there since when, and why the rest is not.';
+COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, bigint, timestamptz, timestamptz) IS
+    'Raises 22023: what was asked for, what is there since when, and why and since when the rest is not.';
 
 -- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
 -- it.
@@ -118,29 +116,35 @@ CREATE FUNCTION scd2._feed_range(relation regclass, starting_version bigint, end
     starting_timestamp timestamptz, ending_timestamp timestamptz, across_gap boolean,
     OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
+-- across_gap: the start is one after which the rows of the source are wanted (table_at); that of the last change that
+-- was removed is known.
 CREATE FUNCTION scd2_internal._feed_range(caller oid, relation regclass, starting_version bigint, ending_version bigint,
     starting_timestamp timestamptz, ending_timestamp timestamptz, across_gap boolean,
     OUT feed regclass, OUT first_version bigint, OUT last_version bigint, OUT gap int8range)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f scd2_internal.feed := scd2_internal.readable_feed(caller, relation);
+    held record := scd2_internal.hold_feed(f.feed_id, f.feed_relid);
     extent record := scd2_internal.feed_extent(f.feed_id);
-    removed boolean := extent.earliest_version > extent.enabled_version;
+    earliest bigint := coalesce(held.earliest_version, extent.earliest_version);
+    lowest bigint := CASE WHEN across_gap THEN held.earliest_state ELSE earliest END;
 BEGIN
     feed := f.feed_relid;
     gap := extent.gap;
     PERFORM scd2_internal.check_order(starting_version, ending_version, starting_timestamp, ending_timestamp);
-    IF starting_version < extent.earliest_version THEN
-        PERFORM scd2_internal.refuse_start(f, format('version %s', starting_version), extent.earliest_version,
-            extent.enabled_at, removed);
-    END IF;
-    IF starting_timestamp < extent.enabled_at THEN
-        PERFORM scd2_internal.refuse_start(f, starting_timestamp::text, extent.earliest_version, extent.enabled_at,
-            removed);
+    PERFORM scd2_internal.refuse_start(f, coalesce('version ' || starting_version, starting_timestamp::text), extent.enabled_version, extent.enabled_at, earliest,
+                held.removed_until, held.removed_at)
+        WHERE starting_version < coalesce(lowest, earliest) OR starting_timestamp < extent.enabled_at
+           OR starting_timestamp < held.removed_until OR starting_timestamp = held.removed_until AND NOT across_gap;
+    -- "All that is there" is what the snapshot sees.
+    IF starting_version IS NULL AND starting_timestamp IS NULL AND earliest > extent.earliest_version THEN
+        PERFORM scd2_internal.refuse('40001', format('old changes of table "%s" were removed before they could be read', scd2_internal.label(f.source_relid)),
+            format('The snapshot of this statement is older: it sees changes since version %s, and those since version %s are there.', extent.earliest_version, earliest),
+            format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, earliest));
     END IF;
     -- The version at which a feed was enabled is a legal start, but no change of it is in the feed (a relation that is
     -- used again may have one of the former feed).
-    first_version := greatest(starting_version, extent.earliest_version, extent.enabled_version + 1);
+    first_version := greatest(starting_version, earliest, extent.enabled_version + 1);
     last_version := least(ending_version, extent.latest_version);
     IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp,
         ending_timestamp) THEN
@@ -152,7 +156,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2._feed_range(regclass, bigint, bigint, timestamptz, timestamptz, boolean) IS
     'Part of table_changes: checks a range of a feed (relation: it or its source) and returns the feed, the first and '
-    'the last version to read, and the gap it has. '
+    'the last version to read, and the gap it has. Until the transaction ends nothing is removed from the feed. '
     'Errors: 55000 no feed or, unless across_gap, a gap in the range; 22023 a reversed range or one that begins '
     'before the feed; 42501 no right to read the feed.';
 
@@ -213,7 +217,7 @@ BEGIN
             HINT = 'SELECT * FROM scd2.table_changes(''customers'', 1); '
                    '-- or, with NULL::customers_changes, as columns';
     END IF;
-    SELECT r.feed INTO feed FROM scd2._feed_range(relation, NULL, NULL, NULL, NULL, true) r;
+    SELECT r.feed INTO feed FROM scd2._feed_range(relation, 9223372036854775807, NULL, NULL, NULL, true) r;    -- no range, no refusal
     IF feed <> relation THEN
         RAISE EXCEPTION USING ERRCODE = '42804',
             MESSAGE = format('"%s" is not the change data feed but its source', relation),

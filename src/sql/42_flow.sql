@@ -38,8 +38,8 @@ DECLARE
     earliest bigint;
     latest   bigint;
 BEGIN
-    SELECT s.earliest_version INTO earliest FROM scd2_internal.feed_state AS s
-        WHERE s.feed_id = check_starting_version.feed_id;
+    SELECT h.earliest_state INTO earliest FROM scd2_internal.feed AS f, scd2_internal.hold_feed(f.feed_id, f.feed_relid) AS h
+        WHERE f.feed_id = check_starting_version.feed_id;
     SELECT p.version INTO latest FROM scd2_internal.position AS p;
     IF earliest IS NULL OR starting_version < earliest OR starting_version > latest THEN
         RAISE invalid_parameter_value
@@ -1354,8 +1354,8 @@ DECLARE
     feed record;
 BEGIN
     PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
-    SELECT f.feed_relid, s.earliest_version INTO feed
-        FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS s USING (feed_id)
+    SELECT f.feed_relid, h.earliest_state, h.removed_until INTO feed
+        FROM scd2_internal.feed AS f, scd2_internal.hold_feed(f.feed_id, f.feed_relid) AS h
             WHERE f.feed_id = refreshed.feed_id;
     IF NOT FOUND THEN                       -- a flow that runs once
         RETURN;
@@ -1363,7 +1363,7 @@ BEGIN
     version := scd2_internal.as_owner(feed.feed_relid,
         format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''',
             feed.feed_relid::regclass), state.begin_version);
-    version := greatest(version, CASE WHEN feed.earliest_version > state.begin_version THEN feed.earliest_version END);
+    version := greatest(version, CASE WHEN feed.earliest_state > state.begin_version THEN feed.earliest_state END);
     IF version IS NULL THEN
         RETURN;
     END IF;
@@ -1372,13 +1372,13 @@ BEGIN
             USING MESSAGE = format('a full refresh of "%s" would lose history', refreshed.target_relid::regclass),
             DETAIL = format('The flow began at version %s; the table can be rebuilt from version %s on, after %s.',
                 state.begin_version, version,
-                            CASE WHEN version = feed.earliest_version THEN 'retention removed what was before'
+                            CASE WHEN version = feed.earliest_state THEN 'retention removed what was before'
                                 ELSE 'a TRUNCATE of its source' END),
             HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', refreshed.target_relid::regclass);
     END IF;
-    at := scd2_internal.as_owner(feed.feed_relid,
+    at := greatest(feed.removed_until, scd2_internal.as_owner(feed.feed_relid,
         format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass),
-        version);
+        version)::timestamptz);
 END $$;
 COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean) IS
     'From which version (and time) on a flow can begin anew, NULL: from its beginning. Errors: 55000 if that is '

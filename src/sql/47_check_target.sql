@@ -91,13 +91,13 @@ BEGIN
         ELSIF s.flow_id IS NULL OR coalesce(s.failed_phase, s.phase) <> 'apply' THEN
             RETURN format('flow "%s" has not made its first copy', f.name);
         END IF;
-        SELECT x.feed_relid, e.earliest_version, e.gap, c.oid AS there, sc.oid AS source_there INTO feed
-            FROM scd2_internal.feed AS x LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
+        SELECT x.feed_relid, h.earliest_state, e.gap, c.oid AS there, sc.oid AS source_there INTO feed
+            FROM scd2_internal.feed AS x CROSS JOIN scd2_internal.hold_feed(x.feed_id, x.feed_relid) AS h LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
             WHERE x.feed_id = f.feed_id;
         IF feed.there IS NULL OR feed.source_there IS NULL THEN
             RETURN format('the source of flow "%s", or its feed, was dropped', f.name);
-        ELSIF feed.earliest_version > s.begin_version THEN
-            RETURN format('flow "%s" began at version %s, and its feed reaches back to version %s', f.name, s.begin_version, feed.earliest_version);
+        ELSIF feed.earliest_state > s.begin_version THEN
+            RETURN format('flow "%s" began at version %s, and its feed reaches back to version %s', f.name, s.begin_version, feed.earliest_state);
         ELSIF feed.gap && int8range(s.begin_version, NULL, '()') THEN
             RETURN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap);
         END IF;

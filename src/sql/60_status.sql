@@ -52,7 +52,7 @@ COMMENT ON FUNCTION scd2._feed_size(oid) IS
 
 -- The feeds, with what both scd2.feeds and scd2.flows need.
 CREATE VIEW scd2_internal.feed_status AS
-    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.gap, s.error, s.error_at,
+    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.removed_at, s.gap, s.error, s.error_at,
            least(p.version, coalesce(scd2._feed_latest(f.feed_id), p.version)) AS latest_version,
            sc.oid AS source_there, fc.oid AS feed_there, coalesce(sc.relowner, fc.relowner) AS owner
     FROM scd2_internal.feed f
@@ -74,10 +74,9 @@ CREATE VIEW scd2.feeds WITH (security_barrier) AS
                THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
            z.rows, z.bytes, coalesce(f.retention,
                current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
-           (SELECT format('flow "%s" at version %s', w.name, ws.watermark_version)
-            FROM scd2_internal.flow w JOIN scd2_internal.flow_state ws USING (flow_id)
-            WHERE w.feed_id = f.feed_id AND ws.phase <> 'done' ORDER BY ws.watermark_version LIMIT 1) AS held_by,
-           NULL::timestamptz AS last_vacuum, f.gap
+           (SELECT h.who FROM scd2_internal.feed_holder h WHERE h.feed_id = f.feed_id
+            ORDER BY h.version, h.who LIMIT 1) AS held_by,
+           f.removed_at AS last_vacuum, f.gap
     FROM scd2_internal.feed_status f, scd2._feed_size(f.feed_relid) z
     WHERE pg_has_role(f.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.feeds IS 'The change data feeds of tables that you own (members of pg_monitor: all)';

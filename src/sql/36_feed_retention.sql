@@ -1,0 +1,127 @@
+-- 36_feed_retention.sql: removing what is old from feeds (when: src/feed/upkeep.c; how readers are kept safe: src/feed/retention.c).
+--
+-- Whole partitions go, the oldest first: no dead rows, nothing to vacuum. One is removed when its last change is older than the feed's retention and everybody has passed that change:
+-- each flow over the feed (one that is paused or has failed too; one that copies needs what came after its beginning) and each reader. So the first that is not to go ends it.
+--
+-- earliest_version moves in the transaction that drops the partition; a crash leaves both or neither. Looked at first without a lock, then again under ACCESS EXCLUSIVE on the feed and its old
+-- partitions: whoever relies on what the feed has holds it (hold_feed), and is seen as flow or reader once his transaction has ended.
+--
+-- The worker tries that lock once, for 100 ms, and not at all while somebody has had the feed open for longer than that: it is put off, and nobody queues behind it. Who calls vacuum_feed()
+-- waits for pg_scd2.lock_timeout in total.
+
+CREATE FUNCTION scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_version bigint, OUT earliest_state bigint, OUT removed_until timestamptz, OUT removed_at timestamptz)
+    AS 'MODULE_PATHNAME', 'scd2_hold_feed' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.hold_feed(integer, oid) IS
+    'Keeps what a feed has from being removed until the transaction ends (ACCESS SHARE), and tells how far back that reaches, whatever the transaction''s snapshot: the first version whose changes it has, and the first after which the source''s rows are known. NULLs: capture has not reached the feed yet.';
+
+CREATE FUNCTION scd2_internal.last_row(leaf oid, OUT looked boolean, OUT version bigint, OUT at timestamptz)
+    AS 'MODULE_PATHNAME', 'scd2_last_row' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.last_row(oid) IS
+    'Version and commit time of the last change in a partition of a feed, NULLs if it has no rows. looked: false if it is locked, or no such partition; nobody is waited for.';
+
+-- A flow whose beginning capture has not met yet needs nothing that is captured already, unless it is to begin earlier.
+CREATE VIEW scd2_internal.feed_holder AS
+    SELECT w.feed_id, format('flow "%s" at version %s', w.name, h.version) AS who, h.version
+    FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id),
+         LATERAL (SELECT CASE WHEN coalesce(s.failed_phase, s.phase, 'copy') = 'copy' THEN least(s.watermark_version, s.begin_version, w.starting_version)
+                              ELSE s.watermark_version END AS version) h
+    WHERE w.feed_id IS NOT NULL AND s.phase IS DISTINCT FROM 'done' AND h.version IS NOT NULL;
+COMMENT ON VIEW scd2_internal.feed_holder IS 'Who needs the changes of a feed after which version';
+
+CREATE FUNCTION scd2_internal.holder_of(id integer, upto bigint) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT h.who FROM scd2_internal.feed_holder h WHERE h.feed_id = id AND (h.version < upto OR upto IS NULL) ORDER BY h.version, h.who LIMIT 1
+$$;
+COMMENT ON FUNCTION scd2_internal.holder_of(integer, bigint) IS
+    'Who is furthest behind in a feed, of those that have not passed version "upto" (NULL: of all); NULL: nobody.';
+
+CREATE FUNCTION scd2_internal.feed_leaves(feed oid) RETURNS TABLE (leaf oid, first_version bigint, last_version bigint)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT c.oid, substring(b.bound FROM 'FROM \(''?(-?\d+)''?\)')::bigint, substring(b.bound FROM 'TO \(''?(-?\d+)''?\)')::bigint - 1
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
+    WHERE i.inhparent = feed AND c.relkind = 'r' AND b.bound LIKE 'FOR VALUES FROM %'
+    ORDER BY 3 NULLS LAST
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_leaves(oid) IS
+    'The partitions of a feed, oldest first; first_version NULL: no lower bound; last_version NULL: it takes new versions. Locks nothing.';
+
+-- Volatile: it sees what is committed now.
+CREATE FUNCTION scd2_internal.old_leaves(f scd2_internal.feed, cutoff timestamptz)
+    RETURNS TABLE (leaf oid, first_version bigint, last_version bigint, ended timestamptz, held_by text)
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l record;
+    r record;
+BEGIN
+    FOR l IN SELECT x.* FROM scd2_internal.feed_leaves(f.feed_relid) x LOOP
+        SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf) x;
+        EXIT WHEN NOT r.looked OR r.at > cutoff OR r.version IS NULL AND l.last_version IS NULL;
+        leaf := l.leaf;
+        first_version := l.first_version;
+        last_version := l.last_version;
+        ended := r.at;
+        held_by := coalesce(held_by, scd2_internal.holder_of(f.feed_id, r.version));
+        RETURN NEXT;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.old_leaves(scd2_internal.feed, timestamptz) IS
+    'The partitions of a feed, from the oldest on, whose last change (committed at "ended") is not younger than "cutoff", and who keeps each from being removed. last_version NULL: it takes new versions, and would have to be cut first.';
+
+CREATE FUNCTION scd2_internal.cutoff(f scd2_internal.feed, retain interval) RETURNS timestamptz
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN k.retain > '0' THEN clock_timestamp() - k.retain ELSE 'infinity' END
+    FROM (SELECT coalesce(cutoff.retain, f.retention, current_setting('pg_scd2.feed_retention')::interval) AS retain) k
+$$;
+COMMENT ON FUNCTION scd2_internal.cutoff(scd2_internal.feed, interval) IS
+    'Changes that were committed until then are old. retain: NULL: the feed''s retention.';
+
+CREATE FUNCTION scd2_internal.remove_leaves(f scd2_internal.feed, cutoff timestamptz) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    gone record;
+BEGIN
+    SELECT array_agg(o.leaf ORDER BY o.last_version) AS leaves, max(o.last_version) AS upto, max(o.ended) AS ended INTO gone
+    FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL;
+    FOR i IN 1 .. coalesce(cardinality(gone.leaves), 0) LOOP
+        EXECUTE format('DROP TABLE %s', gone.leaves[i]::regclass);
+    END LOOP;
+    UPDATE scd2_internal.feed_state s
+    SET earliest_version = greatest(s.earliest_version, gone.upto + 1), removed_until = greatest(s.removed_until, gone.ended), removed_at = clock_timestamp()
+    WHERE s.feed_id = f.feed_id AND gone.upto IS NOT NULL;
+    RETURN gone.upto IS NOT NULL;
+END $$;
+COMMENT ON FUNCTION scd2_internal.remove_leaves(scd2_internal.feed, timestamptz) IS
+    'Drops the old partitions of a feed that nobody holds. The caller holds ACCESS EXCLUSIVE on the feed and these partitions. Returns whether there was one. Errors: 2BP01 other objects depend on a partition.';
+
+-- Not called for feeds that are disabled: what stays of them is the owner's.
+CREATE FUNCTION scd2_internal.retain_feed(id integer) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
+DECLARE
+    f scd2_internal.feed;
+    cutoff timestamptz;
+    relations oid[];
+BEGIN
+    SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_id = id AND NOT x.disabled;
+    cutoff := scd2_internal.cutoff(f, NULL);
+    relations := ARRAY(SELECT o.leaf FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL);
+    IF relations = '{}' THEN
+        RETURN false;
+    END IF;
+    relations := f.feed_relid || relations;
+    IF scd2_internal.in_long_use(relations)
+       OR NOT scd2_internal.try_lock(relations, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(relations)])) THEN
+        RETURN NULL;
+    END IF;
+    RETURN scd2_internal.remove_leaves(f, cutoff);
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN     -- DROP needs more locks: of indexes, of TOAST
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION scd2_internal.retain_feed(integer) IS
+    'Removes from a feed what its retention no longer keeps and nobody holds. false: nothing; NULL: it is in use, to be tried later.';
+
+CREATE FUNCTION scd2_internal.feeds_to_retain() RETURNS SETOF integer
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT f.feed_id FROM scd2_internal.feed f JOIN scd2_internal.feed_state s USING (feed_id)
+    WHERE NOT f.disabled AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, scd2_internal.cutoff(f, NULL)) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL)
+$$;
+COMMENT ON FUNCTION scd2_internal.feeds_to_retain() IS 'The feeds that have something to be removed.';

@@ -1,0 +1,131 @@
+# The worker removes what is older than a short retention while sessions write, poll and read ranges: a read is whole or an error, a flow loses nothing, one that is paused keeps what it needs, a
+# feed that cannot be shortened does not stop the others, and a crash leaves a feed that tells the truth about itself.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Scd2;
+
+my $node = new_node('retention', "pg_scd2.debug_leaf_age = '200ms'", "pg_scd2.debug_upkeep_every = '50ms'", "pg_scd2.naptime = '100ms'", "pg_scd2.feed_retention = '1500 ms'");
+create_audited_table($node, 'postgres');
+
+sub sql { return $node->safe_psql('postgres', @_); }
+
+sub set
+{
+    my ($name, $value) = @_;
+    sql(defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
+    $node->reload;
+    return;
+}
+
+my $EARLIEST = q{scd2.earliest_version('t')};
+
+# What the feed says of itself: no change below its earliest version, and none above it is missing.
+sub feed_tells_the_truth
+{
+    my ($when) = @_;
+    is(sql(qq{SELECT count(*) FROM t_changes WHERE _commit_version < $EARLIEST}), '0', "nothing is left below the earliest version $when");
+    is(sql(qq{SELECT count(*) FROM audit a LEFT JOIN t_changes f ON f._xid = a.xid AND f._change_type = a.change
+              WHERE f._xid IS NULL AND a.xid >= (SELECT min(_xid) FROM t_changes WHERE _commit_version > $EARLIEST + 200)}), '0', "nothing is missing above it $when");
+    return;
+}
+
+sql(q{
+    CREATE TABLE polled (LIKE t_changes);
+    CREATE TABLE polled_upto AS SELECT 0::bigint AS version;
+    CREATE TABLE reads (first bigint, last bigint, rows bigint);
+    CREATE FUNCTION poll() RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE
+        latest bigint := scd2.latest_version();
+    BEGIN
+        INSERT INTO polled SELECT * FROM scd2.table_changes(NULL::t_changes, (SELECT version + 1 FROM polled_upto), latest);
+        UPDATE polled_upto SET version = latest;
+    END $$;
+    -- from about where the feed begins: removal is near
+    CREATE FUNCTION read_near_the_edge() RETURNS text LANGUAGE plpgsql AS $$
+    DECLARE
+        first bigint := scd2.earliest_version('t') + (random() * 20)::integer;
+        last bigint := (SELECT version FROM polled_upto);
+        n bigint;
+    BEGIN
+        PERFORM pg_sleep(random() * 0.2);
+        SELECT count(*) INTO n FROM scd2.table_changes(NULL::t_changes, first, last);
+        INSERT INTO reads VALUES (first, last, n);
+        RETURN 'read';
+    EXCEPTION WHEN invalid_parameter_value THEN
+        RETURN 'gone';
+    END $$});
+
+my $writer = start_writer($node, 'postgres', 3);
+my %answers;
+my $rounds = 0;
+while ($rounds++ < 200 && ($rounds < 40 || sql("SELECT $EARLIEST") < 500 || !$answers{gone}))
+{
+    sql('SELECT poll()');
+    $answers{$_}++ for split /\n/, sql('SELECT read_near_the_edge() FROM generate_series(1, 3)');
+}
+ok($answers{read}, 'ranges were read');
+ok($answers{gone}, 'some were removed before they could be read: an error');
+is(sql('SELECT count(*) FROM reads r WHERE rows <> (SELECT count(*) FROM polled p WHERE p._commit_version BETWEEN r.first AND r.last)'), '0', 'what was read was whole');
+cmp_ok(sql("SELECT $EARLIEST"), '>', 0, 'old versions are removed');
+cmp_ok(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 't_changes'::regclass}), '<', 60, 'whole partitions go');
+is(sql(q{SELECT last_vacuum > now() - interval '10 s' FROM scd2.feeds WHERE source = 't'::regclass}), 't', 'scd2.feeds tells when');
+
+# A paused flow.
+sql(q{SELECT scd2.pause_flow('t_history')});
+my $held = sql(q{SELECT watermark_version FROM scd2.flows WHERE flow = 't_history'});
+sleep 4;
+cmp_ok(sql("SELECT $EARLIEST"), '<=', $held + 1, 'a paused flow keeps what it has not applied');
+like(sql(q{SELECT held_by FROM scd2.feeds WHERE source = 't'::regclass}), qr/^flow "t_history" at version $held$/, 'which scd2.feeds tells');
+sql(q{SELECT scd2.resume_flow('t_history')});
+ok($node->poll_query_until('postgres', "SELECT $EARLIEST > $held + 100"), 'it is removed when the flow has');
+
+# A feed that cannot be shortened.
+sql(q{CREATE TABLE stuck (id int PRIMARY KEY); SELECT scd2.enable_change_feed('stuck'); CREATE VIEW in_the_way AS SELECT * FROM stuck_changes_p1});
+sql('INSERT INTO stuck VALUES (1)');
+my $log = -s $node->logfile;
+ok($node->poll_query_until('postgres', q{SELECT count(*) > 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'another feed is cut');
+my $told = qr/ERROR:  cannot drop table (?:public\.)?stuck_changes_p1 because other objects depend on it/;
+my $waits = 0;
+sleep 1 while $waits++ < 30 && substr(slurp_file($node->logfile), $log) !~ $told;
+like(substr(slurp_file($node->logfile), $log), $told, 'what stands in the way is told in the log');
+my $before = sql("SELECT $EARLIEST");
+ok($node->poll_query_until('postgres', "SELECT $EARLIEST > $before + 500"), 'the others go on');
+is(() = substr(slurp_file($node->logfile), $log) =~ /cannot drop table/g, 1, 'once in a while');
+sql('DROP VIEW in_the_way');
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'it is shortened after all');
+
+# Crashes: an error just before the commit, and whenever it happens.
+set('pg_scd2.debug_fail_at', 'feed retained');
+$log = -s $node->logfile;
+$waits = 0;
+sleep 1 while $waits++ < 30 && substr(slurp_file($node->logfile), $log) !~ /injected failure/;
+like(substr(slurp_file($node->logfile), $log), qr/pg_scd2 apply.*ERROR:.*injected failure: feed retained/, 'removal fails');
+$node->stop('immediate');
+finish_writer($writer);
+$node->start;
+wait_capture($node);
+sync($node);
+feed_tells_the_truth('after a crash before the commit');
+set('pg_scd2.debug_fail_at', undef);
+for my $round (1 .. 3)
+{
+    $writer = start_writer($node, 'postgres', 2);
+    $before = sql("SELECT $EARLIEST");
+    $node->poll_query_until('postgres', "SELECT $EARLIEST > $before");
+    $node->stop('immediate');
+    finish_writer($writer);
+    $node->start;
+}
+sync($node);
+feed_tells_the_truth('after crashes');
+is(sql(q{
+    WITH change AS (SELECT n, xid, change, (image ->> 'id')::int AS id, image FROM audit WHERE change <> 'update_preimage'),
+         net AS (SELECT DISTINCT ON (id, xid) id, xid, n, CASE WHEN change <> 'delete' THEN image END AS after FROM change ORDER BY id, xid, n DESC),
+         version AS (SELECT id, after, lag(after) OVER (PARTITION BY id ORDER BY n) AS before FROM net),
+         expected AS (SELECT after FROM version WHERE after IS NOT NULL AND after IS DISTINCT FROM before),
+         found AS (SELECT to_jsonb(r) FROM (SELECT id, v, body FROM t_history) r)
+    SELECT count(*) FROM ((TABLE expected EXCEPT ALL TABLE found) UNION ALL (TABLE found EXCEPT ALL TABLE expected)) d}), '0', 'the history has every version that ever was');
+done_testing();
