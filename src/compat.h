@@ -10,6 +10,7 @@
 #endif
 
 #include "access/genam.h"
+#include "access/hio.h"
 #include "access/tableam.h"
 #include "catalog/pg_database.h"
 #include "executor/executor.h"
@@ -103,6 +104,18 @@ scd2_slot_is_invalid(ReplicationSlot *slot)
 	return slot->data.invalidated != RS_INVAL_NONE;
 #else
 	return slot->data.invalidated_at != InvalidXLogRecPtr || slot->data.restart_lsn == InvalidXLogRecPtr;
+#endif
+}
+
+/*
+ * 16 extends a table by as many pages as rows at hand need, but from then on by no fewer for any number of rows. Without the free space map, pages that stay empty are never
+ * found again: the next batch begins in the last page of the file. To be called when rows have been inserted.
+ */
+static inline void
+scd2_extend_no_more_than_needed(BulkInsertStateData *bistate)
+{
+#if PG_VERSION_NUM >= 160000
+	bistate->already_extended_by = 0;
 #endif
 }
 

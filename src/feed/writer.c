@@ -314,6 +314,7 @@ flush_rows(Writer *w)
 		return;
 	table_multi_insert(w->leaf, w->slots, w->nslots, GetCurrentCommandId(true),
 					   WRITE_OPTIONS, w->bistate);
+	scd2_extend_no_more_than_needed(w->bistate);
 	if (w->rri->ri_NumIndices > 0)
 	{
 		if (w->only_brin)

@@ -73,13 +73,27 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 	table_close(leaf, AccessShareLock);
 }
 
+/* How many places of a page are taken: none of one by which the file was extended and that was not written. */
+static OffsetNumber
+places_of_page(Relation leaf, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(leaf, block);
+	OffsetNumber places;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	places = PageGetMaxOffsetNumber(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+	return places;
+}
+
 /* The first row of a page that the active snapshot sees; false if there is none. */
 static bool
 first_of_page(Relation leaf, BlockNumber block, TupleTableSlot *slot)
 {
 	ItemPointerData tid;
+	OffsetNumber places = places_of_page(leaf, block);
 
-	for (OffsetNumber at = FirstOffsetNumber; at <= MaxHeapTuplesPerPage; at++)
+	for (OffsetNumber at = FirstOffsetNumber; at <= places; at++)
 	{
 		ItemPointerSet(&tid, block, at);
 		if (table_tuple_fetch_row_version(leaf, &tid, GetActiveSnapshot(), slot))
