@@ -398,13 +398,15 @@ try_flow(KnownFlow *known)
 }
 
 /*
- * The lock went with the transaction that failed. Another worker may have the flow by now, and relies on its state's place; or it has applied the batch. Then there is nothing to record.
+ * The lock went with the transaction that failed. Another worker may have the flow by now, and relies on its state's place; or it has applied the batch, or failed with it as we did and recorded
+ * that. Then there is nothing to record: two failures at once are one, or the flow would be given up too soon.
  */
 static bool
 still_ours(KnownFlow *known)
 {
 	return take(known) && scd2_state_read(&known->state) &&
-		known->state.phase == known->taken.phase && known->state.watermark_version == known->taken.watermark_version;
+		known->state.phase == known->taken.phase && known->state.watermark_version == known->taken.watermark_version &&
+		known->state.failures == known->taken.failures;
 }
 
 static void
