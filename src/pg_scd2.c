@@ -106,7 +106,8 @@ define_settings(void)
 	define_integer("pg_scd2.lock_timeout", "How long in total a lock on a user's table is tried for.",
 				   "It is tried briefly, again and again, so that nobody queues behind us.",
 				   &scd2_lock_timeout, 5000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS);
-	define_integer("pg_scd2.max_slot_lag", "WAL that the slot may hold back before it is given up, which is a declared gap; -1: no limit.", NULL,
+	define_integer("pg_scd2.max_slot_lag", "WAL that a slot may hold back before it is given up; -1: no limit.",
+				   "What was not captured by then is a declared gap.",
 				   &scd2_max_slot_lag, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB);
 	define_integer("pg_scd2.reader_timeout", "Time after which an unread reader is dropped; 0: never.", NULL,
 				   &scd2_reader_timeout, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);

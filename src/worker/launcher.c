@@ -30,10 +30,13 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/slot_limit.h"
 #include "worker/worker.h"
 
 #define PROBES_AT_ONCE	2		/* databases looked into at the same time, at start */
 #define NO_SLOT_RETRY	(5 * USECS_PER_SEC)
+#define LIMIT_EVERY		USECS_PER_SEC	/* how often slots are looked at, if there is a limit */
+#define GIVING_UP		(100 * INT64CONST(1000))
 
 /* Our own view of an entry of shared memory, by the same index. */
 typedef struct Children
@@ -226,7 +229,8 @@ static long
 manage(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz next = now + 60 * USECS_PER_SEC;
+	TimestampTz next = now + (scd2_max_slot_lag < 0 ? 60 * USECS_PER_SEC : LIMIT_EVERY);
+	List	   *giving_up = scd2_give_up_slots();
 	int			probing = 0;
 
 	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
@@ -238,6 +242,8 @@ manage(void)
 			continue;
 		if (!scd2_enabled)
 			terminate_children(&children[i]);
+		else if (list_member_oid(giving_up, db->dboid))
+			again = now + GIVING_UP;
 		else if (db->wanted)
 			again = keep_running(db, &children[i], now);
 		else
@@ -254,6 +260,7 @@ manage(void)
 		probing++;
 		next = now;
 	}
+	list_free(giving_up);
 	return Max(10, (next - now) / 1000);
 }
 
