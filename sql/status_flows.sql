@@ -80,22 +80,38 @@ CREATE TABLE big AS SELECT i AS id, md5(i::text) AS v FROM generate_series(1, 10
 ALTER TABLE big ADD PRIMARY KEY (id);
 ANALYZE big;
 CREATE TABLE progress_seen (task text, relation text, rows_done bigint, rows_estimated bigint, started timestamptz);
-CREATE PROCEDURE watch() LANGUAGE plpgsql AS $$
+-- (it is kept back at a row until it was seen)
+CREATE FUNCTION kept_back(id integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    FOR i IN 1 .. 10000 LOOP
+    WHILE id = 90000 AND NOT pg_try_advisory_xact_lock_shared(90000) LOOP
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    RETURN true;
+END $$;
+CREATE PROCEDURE watch(seen text) LANGUAGE plpgsql AS $$
+DECLARE
+    enough boolean;
+BEGIN
+    FOR i IN 1 .. 3000 LOOP
         INSERT INTO progress_seen SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2.progress p WHERE p.relation = 'big_history'::regclass;
-        EXIT WHEN NOT FOUND;
         COMMIT;
+        EXECUTE 'SELECT ' || seen INTO enough;
+        EXIT WHEN enough;
         PERFORM pg_sleep(0.01);
     END LOOP;
 END $$;
-SELECT scd2.track('big');
-CALL watch();
+SELECT pg_advisory_lock(90000);
+SELECT scd2.enable_change_feed('big');
+SELECT scd2.create_auto_cdc_flow('big_history', 'big_changes', '{id}', stored_as_scd_type => 2, source_filter => 'status_flows.kept_back(id)');
+CALL watch('EXISTS (SELECT FROM progress_seen WHERE rows_done > 0)');
+SELECT pg_advisory_unlock(90000);
+CALL watch('NOT EXISTS (SELECT FROM scd2.progress WHERE relation = ''big_history''::regclass)');
 SELECT DISTINCT task, relation, rows_estimated FROM progress_seen;
 SELECT max(rows_done) BETWEEN 1 AND 100000 AS moved, max(started) <= clock_timestamp() AS started FROM progress_seen;
 SELECT scd2.sync() AS v \gset
 SELECT count(*) FROM scd2.progress WHERE relation = 'big_history'::regclass;
 SELECT count(*) FROM big_history;
-SELECT scd2.untrack('big', drop_targets => true);
+SELECT scd2.drop_flow('big_history', drop_target => true);
+SELECT scd2.disable_change_feed('big', drop_feed => true);
 DROP SCHEMA status_flows CASCADE;
 DROP ROLE regress_flows_owner, regress_flows_monitor;
