@@ -17,6 +17,24 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_no_flow(scd2_internal.feed, text, name[]) IS
     'Errors: 55000, naming the flows and how to drop them, if flows depend on the feed (or, with only_columns, copy one of these columns).';
 
+-- The source of a feed may be gone.
+CREATE FUNCTION scd2_internal.owned_feed(caller oid, relation oid) RETURNS scd2_internal.feed
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f scd2_internal.feed;
+BEGIN
+    PERFORM scd2_internal.check_owner(caller, relation);
+    SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_relid = relation AND NOT x.disabled;
+    IF NOT FOUND THEN
+        RETURN scd2_internal.require_feed_of(relation);
+    ELSIF EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN
+        PERFORM scd2_internal.check_owner(caller, f.source_relid);
+    END IF;
+    RETURN f;
+END $$;
+COMMENT ON FUNCTION scd2_internal.owned_feed(oid, oid) IS
+    'The feed of a table that the caller owns, or that the relation is. Errors: 42501 not the owner, 55000 no feed, 22004 NULL.';
+
 CREATE FUNCTION scd2.disable_change_feed(source regclass, drop_feed boolean DEFAULT false) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.disable_change_feed(caller oid, source regclass, drop_feed boolean) RETURNS void
@@ -25,13 +43,7 @@ DECLARE
     f scd2_internal.feed;
     relations oid[];
 BEGIN
-    PERFORM scd2_internal.check_owner(caller, source);
-    SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_relid = source AND NOT x.disabled;     -- its source may be gone
-    IF NOT FOUND THEN
-        f := scd2_internal.require_feed_of(source);
-    ELSIF EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN
-        PERFORM scd2_internal.check_owner(caller, f.source_relid);
-    END IF;
+    f := scd2_internal.owned_feed(caller, source);
     IF drop_feed AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN
         PERFORM scd2_internal.check_owner(caller, f.feed_relid);        -- the source may have another owner by now
     END IF;

@@ -33,6 +33,13 @@ $$;
 COMMENT ON FUNCTION scd2_internal.in_long_use(oid[]) IS
     'Whether a transaction that has run for more than 100 ms, or a prepared one, has locks on one of these tables or waits for one.';
 
+CREATE FUNCTION scd2_internal.has_brin_index(leaf oid) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam
+                   WHERE x.indrelid = leaf AND x.indisvalid AND a.amname = 'brin')
+$$;
+COMMENT ON FUNCTION scd2_internal.has_brin_index(oid) IS 'Whether the range of a partition can be proved without reading it.';
+
 CREATE FUNCTION scd2_internal.add_proven_check(leaf oid, first_version bigint, bound bigint) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_add_proven_check' LANGUAGE C;
 COMMENT ON FUNCTION scd2_internal.add_proven_check(oid, bigint, bigint) IS
@@ -58,22 +65,18 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.add_leaf(oid, oid, bigint) IS
     'Adds [first_version, MAXVALUE) to a feed that has no such partition: owned, guarded and stored like like_leaf, readable through the feed only.';
 
-CREATE FUNCTION scd2_internal.cut_feed(feed oid) RETURNS bigint
+CREATE FUNCTION scd2_internal.cut_locked_feed(feed oid) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     last record := scd2_internal.last_leaf(feed);
     bound bigint;
     proof name;
 BEGIN
-    IF last.leaf IS NULL OR NOT EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam
-                                        WHERE x.indrelid = last.leaf AND x.indisvalid AND a.amname = 'brin')
-       OR scd2_internal.in_long_use(ARRAY[feed, last.leaf])
-       OR NOT scd2_internal.try_lock(ARRAY[feed, last.leaf], ARRAY['ACCESS EXCLUSIVE', 'ACCESS EXCLUSIVE'])
-       OR last IS DISTINCT FROM scd2_internal.last_leaf(feed) THEN
-        RETURN NULL;
-    END IF;
     SELECT p.version + 1 INTO bound FROM scd2_internal.position p;
     IF bound <= last.first_version OR NOT scd2_internal.has_rows(last.leaf) THEN
+        RETURN NULL;
+    END IF;
+    IF NOT scd2_internal.has_brin_index(last.leaf) THEN
         RETURN NULL;
     END IF;
     IF scd2_internal.as_owner(last.leaf, format('SELECT true FROM ONLY %s WHERE _commit_version >= $1 LIMIT 1', last.leaf::regclass), bound) THEN
@@ -87,6 +90,23 @@ BEGIN
     EXECUTE format('ALTER TABLE ONLY %s DROP CONSTRAINT %I', last.leaf::regclass, proof);
     PERFORM scd2_internal.add_leaf(feed, last.leaf, bound);
     RETURN bound;
+END $$;
+COMMENT ON FUNCTION scd2_internal.cut_locked_feed(oid) IS
+    'Ends the last partition of a feed and begins another, for versions from the returned one on. NULL, and nothing done: it has no rows, or no BRIN index to prove its range with. '
+    'The caller has locked both against everybody. Errors: 55000 the owner has written rows of versions that are yet to come.';
+
+CREATE FUNCTION scd2_internal.cut_feed(feed oid) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    last record := scd2_internal.last_leaf(feed);
+BEGIN
+    IF last.leaf IS NULL OR NOT scd2_internal.has_brin_index(last.leaf)
+       OR scd2_internal.in_long_use(ARRAY[feed, last.leaf])
+       OR NOT scd2_internal.try_lock(ARRAY[feed, last.leaf], ARRAY['ACCESS EXCLUSIVE', 'ACCESS EXCLUSIVE'])
+       OR last IS DISTINCT FROM scd2_internal.last_leaf(feed) THEN
+        RETURN NULL;
+    END IF;
+    RETURN scd2_internal.cut_locked_feed(feed);
 END $$;
 COMMENT ON FUNCTION scd2_internal.cut_feed(oid) IS
     'Ends the last partition of a feed and begins another, for versions from the returned one on. NULL, and nothing done: it has no rows, no BRIN index to prove its range with, or is in use. '

@@ -125,3 +125,66 @@ CREATE FUNCTION scd2_internal.feeds_to_retain() RETURNS SETOF integer
     WHERE NOT f.disabled AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, scd2_internal.cutoff(f, NULL)) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL)
 $$;
 COMMENT ON FUNCTION scd2_internal.feeds_to_retain() IS 'The feeds that have something to be removed.';
+
+-- Partitions that have ended are counted before they are locked: they do not change.
+CREATE FUNCTION scd2_internal.count_rows(leaf oid) RETURNS bigint
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.as_owner(leaf, format('SELECT count(*) FROM ONLY %s', leaf::regclass), 0)::bigint
+$$;
+COMMENT ON FUNCTION scd2_internal.count_rows(oid) IS 'How many rows a partition of a feed has.';
+
+-- What is whole in the last partition and old is cut off, so that it can go.
+CREATE FUNCTION scd2_internal.lock_and_cut(f scd2_internal.feed, cutoff timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    relations oid[] := f.feed_relid || ARRAY(SELECT o.leaf FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL);
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        PERFORM scd2_internal.refuse('25001', 'vacuum_feed cannot run in a transaction whose snapshot is fixed',
+            'It must see who needs the feed now.', 'BEGIN ISOLATION LEVEL READ COMMITTED;');
+    END IF;
+    PERFORM scd2_internal.lock_tables(relations, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(relations)]));
+    IF EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NULL AND o.leaf = ANY (relations))
+       AND scd2_internal.cut_locked_feed(f.feed_relid) IS NULL THEN
+        RAISE NOTICE 'the last partition of change data feed "%" cannot be cut: it has no BRIN index', scd2_internal.label(f.feed_relid);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lock_and_cut(scd2_internal.feed, timestamptz) IS
+    'Part of vacuum_feed: locks what can be removed, and cuts the last partition if all of it can. Errors: 55P03 a lock was not to be had, 25001 the transaction''s snapshot is fixed.';
+
+CREATE FUNCTION scd2.vacuum_feed(source regclass, retain interval DEFAULT NULL, dry_run boolean DEFAULT false)
+    RETURNS TABLE (first_version bigint, last_version bigint, rows bigint, bytes bigint, held_by text)
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+CREATE FUNCTION scd2_internal.vacuum_feed(caller oid, source regclass, retain interval, dry_run boolean)
+    RETURNS TABLE (first_version bigint, last_version bigint, rows bigint, bytes bigint, held_by text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    f scd2_internal.feed := scd2_internal.owned_feed(caller, source);
+    cutoff timestamptz;
+    counted jsonb;
+    o record;
+BEGIN
+    PERFORM scd2_internal.check_retention(retain);
+    cutoff := scd2_internal.cutoff(f, retain);
+    dry_run := coalesce(dry_run, false);
+    counted := (SELECT jsonb_object_agg(x.leaf, scd2_internal.count_rows(x.leaf)) FROM scd2_internal.old_leaves(f, cutoff) x WHERE dry_run OR x.last_version IS NOT NULL);
+    IF NOT dry_run AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff) x WHERE x.held_by IS NULL) THEN
+        PERFORM scd2_internal.lock_and_cut(f, cutoff);
+    END IF;
+    FOR o IN SELECT x.* FROM scd2_internal.old_leaves(f, cutoff) x WHERE dry_run OR x.held_by IS NOT NULL OR x.last_version IS NOT NULL LOOP
+        first_version := coalesce(o.first_version, (SELECT s.enabled_version + 1 FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id));
+        last_version := coalesce(o.last_version, (SELECT p.version FROM scd2_internal.position p));
+        rows := coalesce((counted ->> o.leaf::text)::bigint, scd2_internal.count_rows(o.leaf));
+        bytes := pg_total_relation_size(o.leaf);
+        held_by := o.held_by;
+        RETURN NEXT;
+    END LOOP;
+    IF NOT dry_run AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff) x WHERE x.held_by IS NULL AND x.last_version IS NOT NULL) THEN
+        PERFORM scd2_internal.remove_leaves(f, cutoff);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2.vacuum_feed(regclass, interval, boolean) IS
+    'Removes from a feed now what is older than "retain" (NULL: the feed''s retention; 0: everything) and has been passed by all flows and readers; returns a row for each partition that is old enough: its versions, '
+    'rows and bytes, and who keeps it from being removed, NULL if it is removed. source: a table that you own; dry_run: nothing is removed. The feed is locked until the transaction ends. '
+    'Errors: 42501 not the owner, 55000 no feed, 22023 a negative retain, 55P03 the lock was not to be had, 25001 the transaction''s snapshot is fixed, 2BP01 objects depend on a partition.';
