@@ -10,14 +10,13 @@ SELECT scd2.enable_change_feed('t') \g /dev/null
 INSERT INTO t VALUES (0, 0);
 SELECT scd2.sync() AS v \gset
 CREATE TABLE expected AS SELECT * FROM t;
-CREATE PROCEDURE writes(seconds integer, async boolean) LANGUAGE plpgsql AS $$
-DECLARE
-    until timestamptz := clock_timestamp() + make_interval(secs => seconds);
+CREATE TABLE enough ();
+CREATE PROCEDURE writes(async boolean) LANGUAGE plpgsql AS $$
 BEGIN
     IF async THEN
         SET synchronous_commit = off;
     END IF;
-    WHILE clock_timestamp() < until LOOP
+    WHILE NOT EXISTS (SELECT FROM public.enough) LOOP
         UPDATE public.t SET v = v + 1 WHERE id = floor(random() * 300);
         IF random() < 0.3 THEN
             DELETE FROM public.t WHERE id = floor(random() * 300);
@@ -32,15 +31,15 @@ BEGIN
     END LOOP;
 END $$;
 SELECT format('dbname=%L host=%L port=%s user=%I', current_database(), split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_user) AS here \gset
-SELECT dblink_connect('w' || i, :'here'), dblink_send_query('w' || i, format('CALL public.writes(3, %L)', i = 2)) FROM generate_series(1, 3) i \g /dev/null
+SELECT dblink_connect('w' || i, :'here'), dblink_send_query('w' || i, format('CALL public.writes(%L)', i = 2)) FROM generate_series(1, 3) i \g /dev/null
 
 CREATE TABLE seen (n integer, problem text);
-CREATE PROCEDURE looks(v bigint, seconds integer) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE looks(v bigint, seconds integer, times integer) LANGUAGE plpgsql AS $$
 DECLARE
     until timestamptz := clock_timestamp() + make_interval(secs => seconds);
     n integer := 0;
 BEGIN
-    WHILE clock_timestamp() < until LOOP
+    WHILE clock_timestamp() < until OR n < times LOOP
         n := n + 1;
         INSERT INTO seen SELECT n, d.problem FROM (
             SELECT format('missing %s', e) AS problem FROM (SELECT * FROM expected EXCEPT ALL SELECT * FROM scd2.table_at(NULL::t, v)) e
@@ -50,9 +49,11 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
-CALL looks(:v, 3);
+CALL looks(:v, 3, 20);
+INSERT INTO enough DEFAULT VALUES;
+SELECT * FROM generate_series(1, 3) i, dblink_get_result('w' || i) AS r (done text) \g /dev/null
 SELECT dblink_disconnect('w' || i) FROM generate_series(1, 3) i \g /dev/null
-SELECT ok((SELECT count(*) > 10 FROM seen WHERE problem IS NULL), 'looked often');
+SELECT ok((SELECT count(*) >= 20 FROM seen WHERE problem IS NULL), 'looked often');
 SELECT is((SELECT string_agg(problem, ', ') FROM (SELECT problem FROM seen WHERE problem IS NOT NULL LIMIT 5) x), NULL, 'the table at the version stays as it was');
 SELECT ok(scd2.sync() > :v + 100, 'while it was written');
 SELECT is((SELECT count(*) FROM (SELECT * FROM scd2.table_at(NULL::t, scd2.latest_version()) EXCEPT ALL SELECT * FROM t) x), 0::bigint, 'and at the latest version it is as it is');
