@@ -17,9 +17,10 @@ BEGIN
         SET synchronous_commit = off;
     END IF;
     WHILE NOT EXISTS (SELECT FROM public.enough) LOOP
-        UPDATE public.t SET v = v + 1 WHERE id = floor(random() * 300);
+        -- (they wait for nobody: else two of them may deadlock)
+        UPDATE public.t SET v = v + 1 WHERE ctid IN (SELECT ctid FROM public.t WHERE id = floor(random() * 300) FOR UPDATE SKIP LOCKED);
         IF random() < 0.3 THEN
-            DELETE FROM public.t WHERE id = floor(random() * 300);
+            DELETE FROM public.t WHERE ctid IN (SELECT ctid FROM public.t WHERE id = floor(random() * 300) FOR UPDATE SKIP LOCKED);
         ELSIF random() < 0.5 THEN
             INSERT INTO public.t VALUES (floor(random() * 300), floor(random() * 3));
         END IF;
