@@ -289,6 +289,14 @@ cut_feeds(List *cuts)
 	}
 }
 
+/* In a transaction, within SPI. */
+static void
+expire_readers(void)
+{
+	if (scd2_reader_timeout > 0 && SPI_execute("SELECT scd2_internal.expire_readers()", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look after readers");
+}
+
 /* Feeds from which something is to be removed, in "cxt". In a transaction, within SPI. */
 static List *
 feeds_to_retain(MemoryContext cxt)
@@ -366,6 +374,7 @@ scd2_feed_upkeep(bool busy)
 	pgstat_report_activity(STATE_RUNNING, "looking after feeds");
 	begin_work();
 	cuts = look_at_all(cxt);
+	expire_readers();
 	old = feeds_to_retain(cxt);
 	end_work();
 	MemoryContextSwitchTo(cxt);

@@ -198,3 +198,16 @@ CREATE TABLE scd2_internal.rejected (
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX rejected_of_flow ON scd2_internal.rejected (flow_id);
+
+-- Consumers from outside, and how far they have read. Written by their transactions; a reader locks its own row alone.
+CREATE TABLE scd2_internal.reader (
+    name         name PRIMARY KEY,
+    feed_id      integer NOT NULL REFERENCES scd2_internal.feed,
+    version      bigint NOT NULL,                       -- it has everything up to here
+    read_version bigint,                                -- what the last read covered; NULL: no more than that
+    reached      timestamptz,                           -- commit time of the first change after it; NULL: there was none
+    last_read    timestamptz,
+    used_at      timestamptz NOT NULL DEFAULT clock_timestamp(),    -- created, read or advanced
+    expired_at   timestamptz                            -- by pg_scd2.reader_timeout: keeps nothing any more
+);
+CREATE INDEX reader_of_feed ON scd2_internal.reader (feed_id);

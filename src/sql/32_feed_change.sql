@@ -60,6 +60,7 @@ BEGIN
     PERFORM scd2_internal.give_back_identity(i.leaf_relid, i.identity, i.index_name) FROM scd2_internal.found_identity i WHERE i.feed_id = f.feed_id;
     DELETE FROM scd2_internal.found_identity i WHERE i.feed_id = f.feed_id;
     UPDATE scd2_internal.feed x SET disabled = true WHERE x.feed_id = f.feed_id;
+    PERFORM scd2_internal.check_no_reader(f);           -- now none can come
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid) VALUES ('disable feed', f.feed_id, f.source_relid, f.feed_relid);
     IF drop_feed AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN
         EXECUTE format('DROP TABLE %s', f.feed_relid::regclass);
@@ -67,7 +68,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2.disable_change_feed(regclass, boolean) IS
     'Ends the recording of a table''s changes with the caller''s commit and gives back the replica identity that was found. source: a table that you own, or the feed itself; drop_feed: drop the feed''s relation too, '
-    'else it stays and is used again when the feed is enabled again. Errors: 42501 not the owner, 55000 no feed, or flows depend on it, 55P03 a lock was not to be had, 2BP01 other objects depend on the relation.';
+    'else it stays and is used again when the feed is enabled again. Errors: 42501 not the owner, 55000 no feed, or flows or readers depend on it, 55P03 a lock was not to be had, 2BP01 other objects depend on the relation.';
 
 -- Columns that leave the feed take what was stored of them along; columns that come back begin empty.
 CREATE FUNCTION scd2_internal.lock_feed(f scd2_internal.feed) RETURNS void

@@ -25,7 +25,9 @@ CREATE VIEW scd2_internal.feed_holder AS
     FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id),
          LATERAL (SELECT CASE WHEN coalesce(s.failed_phase, s.phase, 'copy') = 'copy' THEN least(s.watermark_version, s.begin_version, w.starting_version)
                               ELSE s.watermark_version END AS version) h
-    WHERE w.feed_id IS NOT NULL AND s.phase IS DISTINCT FROM 'done' AND h.version IS NOT NULL;
+    WHERE w.feed_id IS NOT NULL AND s.phase IS DISTINCT FROM 'done' AND h.version IS NOT NULL
+    UNION ALL
+    SELECT r.feed_id, format('reader "%s" at version %s', r.name, r.version), r.version FROM scd2_internal.reader r WHERE r.expired_at IS NULL;
 COMMENT ON VIEW scd2_internal.feed_holder IS 'Who needs the changes of a feed after which version';
 
 CREATE FUNCTION scd2_internal.holder_of(id integer, upto bigint) RETURNS text

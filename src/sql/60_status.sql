@@ -81,6 +81,27 @@ CREATE VIEW scd2.feeds WITH (security_barrier) AS
     WHERE pg_has_role(f.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.feeds IS 'The change data feeds of tables that you own (members of pg_monitor: all)';
 
+CREATE FUNCTION scd2._bytes_after(feed oid, version bigint) RETURNS bigint
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
+    WHERE i.inhparent = feed
+      AND coalesce(substring(b.bound FROM 'TO \(''?(-?\d+)''?\)')::bigint - 1 > version, true)
+$$;
+COMMENT ON FUNCTION scd2._bytes_after(oid, bigint) IS
+    'Part of the views: size of the partitions of a feed that can have changes after a version.';
+
+CREATE VIEW scd2.readers WITH (security_barrier) AS
+    SELECT r.name, f.source_relid::regclass AS source, r.version, l.lag_versions,
+           CASE WHEN l.lag_versions > 0 THEN clock_timestamp() - coalesce(r.reached, r.used_at)
+               ELSE interval '0' END AS lag,
+           CASE WHEN l.lag_versions > 0 THEN scd2._bytes_after(f.feed_relid, r.version) ELSE 0 END AS held_bytes, r.last_read
+    FROM scd2_internal.reader r JOIN scd2_internal.feed_status f USING (feed_id),
+         LATERAL (SELECT greatest(f.latest_version - r.version, 0) AS lag_versions) l
+    WHERE r.expired_at IS NULL AND (pg_has_role(f.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE'));
+COMMENT ON VIEW scd2.readers IS
+    'The readers of tables that you own (members of pg_monitor: all), but those that have expired: how far they are, how far behind, and the size of the partitions that they have not passed';
+
 CREATE VIEW scd2.capture AS
     SELECT CASE s.state
                WHEN 'running' THEN 'running'
@@ -207,7 +228,7 @@ COMMENT ON VIEW scd2.progress IS
     'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: '
     'all). rows_done is estimated from sizes, NULL for snapshots';
 
-GRANT SELECT ON scd2.feeds, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
+GRANT SELECT ON scd2.feeds, scd2.readers, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
 
 CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

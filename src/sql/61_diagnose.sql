@@ -225,6 +225,14 @@ CREATE FUNCTION scd2_internal.feed_problems()
         format('Changes of versions %s were not recorded.', f.gap), f.repair
     FROM f WHERE f.gap IS NOT NULL AND f.captured <> 'failed' AND f.there IS NOT NULL
     UNION ALL
+    SELECT f.owner, f.name, format('its reader "%s" %s', r.name, CASE
+               WHEN r.expired_at IS NOT NULL THEN format('has expired: it was at version %s', r.version)
+               ELSE 'keeps changes that are older than the retention of the feed' END),
+        NULL, format('It was used last at %s.', r.used_at), format('SELECT scd2.drop_reader(%L);', r.name)
+    FROM f JOIN scd2_internal.reader r ON r.feed_id = f.feed_id
+    WHERE r.expired_at IS NOT NULL OR r.version < f.latest_version AND r.used_at < clock_timestamp()
+        - coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval)
+    UNION ALL
     SELECT f.owner, f.name, 'it was dropped, its change data feed is still there', NULL, NULL,
            concat_ws(' ', (SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id)
                FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id),

@@ -1,5 +1,5 @@
-# The worker removes what is older than a short retention while sessions write, poll and read ranges: a read is whole or an error, a flow loses nothing, one that is paused keeps what it needs, a
-# feed that cannot be shortened does not stop the others, and a crash leaves a feed that tells the truth about itself.
+# The worker removes what is older than a short retention while sessions write, poll and read ranges: a read is whole or an error, a flow and a reader lose nothing and keep what they need,
+# one that is forgotten expires, a feed that cannot be shortened does not stop the others, and a crash leaves a feed that tells the truth about itself.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -58,12 +58,22 @@ sql(q{
         RETURN 'gone';
     END $$});
 
+# A reader: what it reads and that it has it, in one transaction.
+sql(q{
+    CREATE TABLE consumed (LIKE t_changes);
+    SELECT scd2.create_reader('consumer', 't', scd2.earliest_version('t'));
+    CREATE FUNCTION consume(versions bigint DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO consumed SELECT * FROM scd2.read_changes('consumer', NULL::t_changes, versions);
+        PERFORM scd2.advance_reader('consumer');
+    END $$});
 my $writer = start_writer($node, 'postgres', 3);
 my %answers;
 my $rounds = 0;
 while ($rounds++ < 200 && ($rounds < 40 || sql("SELECT $EARLIEST") < 500 || !$answers{gone}))
 {
     sql('SELECT poll()');
+    sql('SELECT consume(' . ($rounds % 3 ? 'NULL' : '20') . ')');
     $answers{$_}++ for split /\n/, sql('SELECT read_near_the_edge() FROM generate_series(1, 3)');
 }
 ok($answers{read}, 'ranges were read');
@@ -73,26 +83,44 @@ cmp_ok(sql("SELECT $EARLIEST"), '>', 0, 'old versions are removed');
 cmp_ok(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 't_changes'::regclass}), '<', 60, 'whole partitions go');
 is(sql(q{SELECT last_vacuum > now() - interval '10 s' FROM scd2.feeds WHERE source = 't'::regclass}), 't', 'scd2.feeds tells when');
 
+# A reader that is not read.
+my $unread = sql(q{SELECT version FROM scd2.readers WHERE name = 'consumer'});
+sleep 4;
+cmp_ok(sql("SELECT $EARLIEST"), '<=', $unread + 1, 'a reader keeps what it has not read');
+sql('SELECT consume()');
+my $start = sql("SELECT $EARLIEST");
+ok($node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $start + 100"), 'which is removed when it has');
+my $log = -s $node->logfile;
+sql(q{SELECT scd2.create_reader('forgotten', 't')});
+set('pg_scd2.reader_timeout', '2s');
+ok($node->poll_query_until('postgres', q{SELECT consume() IS NOT NULL AND (SELECT array_agg(name) = '{consumer}' FROM scd2.readers)}), 'one that is forgotten expires, one that is read does not');
+set('pg_scd2.reader_timeout', undef);
+like(substr(slurp_file($node->logfile), $log), qr/WARNING:  reader "forgotten" of table "public.t" has expired: it was not read for more than 2s/, 'the log tells');
+is(sql(q{SELECT fix FROM scd2.diagnose() WHERE problem LIKE '%"forgotten" has expired%'}), q{SELECT scd2.drop_reader('forgotten');}, 'and diagnose()');
+sql(q{SELECT scd2.drop_reader('forgotten')});
+
 # A paused flow.
 sql(q{SELECT scd2.pause_flow('t_history')});
+sql(q{SELECT consume()});
 my $held = sql(q{SELECT watermark_version FROM scd2.flows WHERE flow = 't_history'});
 sleep 4;
 cmp_ok(sql("SELECT $EARLIEST"), '<=', $held + 1, 'a paused flow keeps what it has not applied');
+sql(q{SELECT consume()});
 like(sql(q{SELECT held_by FROM scd2.feeds WHERE source = 't'::regclass}), qr/^flow "t_history" at version $held$/, 'which scd2.feeds tells');
 sql(q{SELECT scd2.resume_flow('t_history')});
-ok($node->poll_query_until('postgres', "SELECT $EARLIEST > $held + 100"), 'it is removed when the flow has');
+ok($node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $held + 100"), 'it is removed when the flow has');
 
 # A feed that cannot be shortened.
 sql(q{CREATE TABLE stuck (id int PRIMARY KEY); SELECT scd2.enable_change_feed('stuck'); CREATE VIEW in_the_way AS SELECT * FROM stuck_changes_p1});
 sql('INSERT INTO stuck VALUES (1)');
-my $log = -s $node->logfile;
+$log = -s $node->logfile;
 ok($node->poll_query_until('postgres', q{SELECT count(*) > 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'another feed is cut');
 my $told = qr/ERROR:  cannot drop table (?:public\.)?stuck_changes_p1 because other objects depend on it/;
 my $waits = 0;
 sleep 1 while $waits++ < 30 && substr(slurp_file($node->logfile), $log) !~ $told;
 like(substr(slurp_file($node->logfile), $log), $told, 'what stands in the way is told in the log');
 my $before = sql("SELECT $EARLIEST");
-ok($node->poll_query_until('postgres', "SELECT $EARLIEST > $before + 500"), 'the others go on');
+ok($node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $before + 500"), 'the others go on');
 is(() = substr(slurp_file($node->logfile), $log) =~ /cannot drop table/g, 1, 'once in a while');
 sql('DROP VIEW in_the_way');
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'it is shortened after all');
@@ -101,7 +129,7 @@ ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_inherits WH
 set('pg_scd2.debug_fail_at', 'feed retained');
 $log = -s $node->logfile;
 $waits = 0;
-sleep 1 while $waits++ < 30 && substr(slurp_file($node->logfile), $log) !~ /injected failure/;
+do { sql('SELECT consume()'); sleep 1; } while $waits++ < 30 && substr(slurp_file($node->logfile), $log) !~ /injected failure/;
 like(substr(slurp_file($node->logfile), $log), qr/pg_scd2 apply.*ERROR:.*injected failure: feed retained/, 'removal fails');
 $node->stop('immediate');
 finish_writer($writer);
@@ -114,12 +142,16 @@ for my $round (1 .. 3)
 {
     $writer = start_writer($node, 'postgres', 2);
     $before = sql("SELECT $EARLIEST");
-    $node->poll_query_until('postgres', "SELECT $EARLIEST > $before");
+    $node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $before");
     $node->stop('immediate');
     finish_writer($writer);
     $node->start;
 }
 sync($node);
+sql('SELECT consume()');
+is(sql(q{SELECT count(*) FROM ((SELECT xid, change, image FROM audit EXCEPT ALL SELECT _xid, _change_type, to_jsonb(r) FROM consumed, LATERAL (SELECT id, v, body) r)
+                              UNION ALL (SELECT _xid, _change_type, to_jsonb(r) FROM consumed, LATERAL (SELECT id, v, body) r EXCEPT ALL SELECT xid, change, image FROM audit)) d}),
+    '0', 'the reader had every change once');
 feed_tells_the_truth('after crashes');
 is(sql(q{
     WITH change AS (SELECT n, xid, change, (image ->> 'id')::int AS id, image FROM audit WHERE change <> 'update_preimage'),
