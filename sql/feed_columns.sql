@@ -1,4 +1,4 @@
--- A range that crosses changes of the table's columns has one shape, the feed's as it is now: what a row did not have is NULL, what was dropped is still there (FR-05).
+-- A range that crosses changes of the table's columns has one shape, the feed's as it is now: a column has the name and the type that it has now, what a row did not have is NULL or the default that came with the column, what was dropped is still there (FR-05).
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 CREATE SCHEMA feed_columns;
@@ -19,7 +19,7 @@ ALTER TABLE t RENAME COLUMN kept TO called;
 UPDATE t SET called = 'renamed' WHERE id = 2;
 SELECT scd2.sync() AS v1 \gset
 SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't_changes'::regclass AND attnum > 5 AND NOT attisdropped ORDER BY attnum;
-SELECT _change_type, _commit_version - :v0 AS version, id, gone, kept, added, later, called FROM scd2.table_changes(NULL::t_changes);
+SELECT _change_type, _commit_version - :v0 AS version, id, gone, added, later, called FROM scd2.table_changes(NULL::t_changes);
 SELECT _commit_version - :v0 AS version, _change_ordinal AS n, _row FROM scd2.table_changes('t');
 -- the same with all of it waiting in the log
 SELECT scd2.stop();

@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -24,6 +25,7 @@
 
 PG_FUNCTION_INFO_V1(scd2_as_owner);
 PG_FUNCTION_INFO_V1(scd2_has_rows);
+PG_FUNCTION_INFO_V1(scd2_alter_as_owner);
 
 static Oid
 owner_of(Oid relid)
@@ -59,6 +61,29 @@ scd2_as_owner(PG_FUNCTION_ARGS)
 	if (answer == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+/* scd2_internal.alter_as_owner(relation oid, statements text[]): DDL on a user's relation runs what hangs on it. */
+Datum
+scd2_alter_as_owner(PG_FUNCTION_ARGS)
+{
+	Datum	   *statements;
+	int			n;
+	Scd2Identity self;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &n);
+	scd2_become(owner_of(PG_GETARG_OID(0)), &self);
+	SPI_connect();
+	for (int i = 0; i < n; i++)
+	{
+		char	   *sql = TextDatumGetCString(statements[i]);
+
+		if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+			elog(ERROR, "could not execute \"%s\"", sql);
+	}
+	SPI_finish();
+	scd2_become_self_again(&self);
+	PG_RETURN_VOID();
 }
 
 /* A table without storage of its own (a foreign one) may have rows. */

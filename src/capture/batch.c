@@ -105,6 +105,7 @@ scd2_batch_reset(Scd2Batch *batch)
 		if (feed->rows)
 			scd2_rows_end(feed->rows);
 		feed->rows = NULL;
+		feed->touched = false;
 	}
 	batch->feeds = NIL;
 	batch->controls = NIL;
@@ -205,8 +206,9 @@ touch_feed(Scd2Batch *batch, Scd2Feed *feed)
 {
 	MemoryContext old;
 
-	if (feed->rows != NULL || feed->failure != NULL)
+	if (feed->touched)
 		return;
+	feed->touched = true;
 	old = MemoryContextSwitchTo(batch->cxt);
 	batch->feeds = lappend(batch->feeds, feed);
 	MemoryContextSwitchTo(old);
@@ -322,6 +324,17 @@ scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control)
 	batch->controls = lappend(batch->controls, copy);
 	batch->changes++;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * The layout of a feed changed: its relation follows with the batch, also if no rows come.
+ */
+void
+scd2_batch_change_columns(Scd2Batch *batch, Scd2Feed *feed)
+{
+	if (feed->rows == NULL)
+		feed->first_version = batch->has_version ? batch->version : batch->version + 1;
+	touch_feed(batch, feed);
 }
 
 /*

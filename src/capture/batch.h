@@ -32,6 +32,24 @@ typedef enum Scd2ChangeType
 	SCD2_TRUNCATE
 } Scd2ChangeType;
 
+/* What a column of a feed's rows is (layout.c). */
+typedef struct Scd2Column
+{
+	int16		source_attnum;	/* whose values it has, also when that was dropped; 0: nobody's */
+	int16		feed_attnum;	/* in the feed relation; 0: it does not have it yet */
+	int			replaces;		/* the column that rows buffered before its type changed have, -1: none */
+	bool		replaced;		/* by such a one */
+	bool		has_missing;	/* rows buffered before it was added have this value */
+	Datum		missing;
+} Scd2Column;
+
+/* A column of the source that is kept out. */
+typedef struct Scd2Excluded
+{
+	char	   *name;
+	int16		source_attnum;	/* 0: not met yet */
+} Scd2Excluded;
+
 /* A captured table. Lives as long as it is captured. */
 typedef struct Scd2Feed
 {
@@ -40,11 +58,14 @@ typedef struct Scd2Feed
 	Oid			feed_relid;
 	MemoryContext cxt;			/* of all that hangs on it */
 	TupleDesc	layout;			/* of the buffered rows: the feed's columns, dropped ones left out */
-	List	   *excluded;		/* of names (char *): columns of the source kept out */
+	Scd2Column *columns;		/* as many */
+	List	   *excluded;		/* of Scd2Excluded */
 	Datum	   *values;			/* scratch, one per column of layout */
 	bool	   *isnull;
 
 	/* In the batch at hand. */
+	bool		touched;		/* it is in the batch's list */
+	bool		columns_changed;	/* the relation has to follow the layout */
 	Scd2Rows   *rows;			/* NULL: none */
 	int64		first_version;	/* of these rows */
 	int64		last_version;
@@ -105,6 +126,7 @@ extern TimestampTz scd2_batch_tick(Scd2Batch *batch);
 extern void scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type);
 extern void scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, HeapTuple image);
 extern void scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control);
+extern void scd2_batch_change_columns(Scd2Batch *batch, Scd2Feed *feed);
 extern void scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why);
 
 #endif							/* SCD2_CAPTURE_BATCH_H */

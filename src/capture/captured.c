@@ -5,8 +5,7 @@
  * The set of captured tables is that of the place the decoder is at, not that of today: it is loaded from scd2_internal.feed_state (which stands with the position in
  * one transaction) and changed by the control records met since.
  *
- * A relation's columns are matched with the feed's by name, as they were when the change was made: the decoder shows the catalogs of that moment. A column of the source that
- * the feed does not know is added to the layout; the writer adds it to the feed. A column that the source lost stays in the feed, NULL from then on. Maps are
+ * A relation's columns are matched with the feed's as they were when the change was made: the decoder shows the catalogs of that moment. The layout follows them (layout.c). Maps are
  * forgotten on relcache invalidations, which the decoder replays in log order.
  *
  * What is built here is built inside the decoder's callbacks, under a historic snapshot: only catalogs may be read.
@@ -37,6 +36,7 @@ static MemoryContext sources_cxt = NULL;
 static List *captured = NIL;	/* of Scd2Feed */
 static HTAB *sources = NULL;
 static Scd2Source *last_source = NULL;
+static const Scd2Batch *at_batch = NULL;	/* where the decoder is */
 static bool all_invalid = false;
 static int	maps_made = 0;		/* since they went last */
 
@@ -146,7 +146,32 @@ scd2_captured_load(void)
 	}
 	SPI_finish();
 	foreach(lc, captured)
-		scd2_layout_read_exclusions(lfirst(lc));
+		scd2_layout_read(lfirst(lc));
+}
+
+/* What the decoder fills: it says at which version changes are. */
+void
+scd2_captured_attach(const Scd2Batch *batch)
+{
+	at_batch = batch;
+}
+
+/* After the batch: feeds whose columns changed have the layout of their relation. */
+void
+scd2_captured_settle(List *feeds)
+{
+	ListCell   *lc;
+
+	foreach(lc, feeds)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (!feed->columns_changed)
+			continue;
+		scd2_layout_settle(feed);
+		all_invalid = true;
+		last_source = NULL;
+	}
 }
 
 int
@@ -216,16 +241,54 @@ stored_alike(Form_pg_attribute a, Form_pg_attribute b)
 	return a->attlen == b->attlen && a->attbyval == b->attbyval && a->attalign == b->attalign;
 }
 
+/* Makes the feed's layout fit the source as it is at this place in the log. "relation" is the source or a leaf of it. */
+static void
+follow(Scd2Feed *feed, TupleDesc root, TupleDesc relation)
+{
+	int64		version = at_batch == NULL ? 0 : at_batch->has_version ? at_batch->version : at_batch->version + 1;
+
+	scd2_layout_follow(feed, root, relation, version);
+}
+
+static void
+map_layout(Scd2Source *source, TupleDesc root, TupleDesc desc)
+{
+	Scd2Feed   *feed = source->feed;
+
+	source->ncolumns = feed->layout->natts;
+	source->attribute = palloc(feed->layout->natts * sizeof(int16));
+	source->as_is = feed->layout->natts == desc->natts + SCD2_META_COLUMNS;
+	for (int i = 0; i < feed->layout->natts; i++)
+	{
+		int16		attnum = feed->columns[i].replaced ? 0 : feed->columns[i].source_attnum;
+		bool		there = attnum > 0 && attnum <= root->natts && !TupleDescAttr(root, attnum - 1)->attisdropped;
+
+		source->attribute[i] = !there ? -1 : root == desc ? attnum - 1 :
+			scd2_layout_find(desc, NameStr(TupleDescAttr(root, attnum - 1)->attname));
+		source->as_is &= i < SCD2_META_COLUMNS ||
+			(source->attribute[i] == i - SCD2_META_COLUMNS &&
+			 stored_alike(TupleDescAttr(feed->layout, i), TupleDescAttr(desc, i - SCD2_META_COLUMNS)));
+	}
+}
+
 static void
 map_columns(Scd2Source *source, Relation relation)
 {
 	TupleDesc	desc = RelationGetDescr(relation);
 	Scd2Feed   *feed = source->feed;
+	Relation	root = relation;
 
-	scd2_layout_follow(feed, desc);
+	if (RelationGetRelid(relation) != feed->source_relid)
+	{
+		root = RelationIdGetRelation(feed->source_relid);
+		if (root == NULL)
+			elog(ERROR, "partitioned table %u does not exist", feed->source_relid);
+	}
+	follow(feed, RelationGetDescr(root), desc);
+	map_layout(source, RelationGetDescr(root), desc);
+	if (root != relation)
+		RelationClose(root);
 	source->natts = desc->natts;
-	source->ncolumns = feed->layout->natts;
-	source->attribute = palloc(feed->layout->natts * sizeof(int16));
 	source->varlena = palloc(desc->natts * sizeof(int16));
 	source->nvarlena = 0;
 	source->values = palloc(desc->natts * sizeof(Datum));
@@ -238,15 +301,6 @@ map_columns(Scd2Source *source, Relation relation)
 
 		if (!att->attisdropped && att->attlen == -1)
 			source->varlena[source->nvarlena++] = i;
-	}
-	source->as_is = feed->layout->natts == desc->natts + SCD2_META_COLUMNS;
-	for (int i = 0; i < feed->layout->natts; i++)
-	{
-		source->attribute[i] = i < SCD2_META_COLUMNS ? -1 :
-			scd2_layout_find(desc, NameStr(TupleDescAttr(feed->layout, i)->attname));
-		source->as_is &= i < SCD2_META_COLUMNS ||
-			(source->attribute[i] == i - SCD2_META_COLUMNS &&
-			 stored_alike(TupleDescAttr(feed->layout, i), TupleDescAttr(desc, i - SCD2_META_COLUMNS)));
 	}
 }
 
@@ -288,4 +342,22 @@ scd2_source_of(Relation relation)
 	if (!is_current(last_source))
 		build_source(last_source, relation);
 	return last_source;
+}
+
+/*
+ * Has the feed of a table, of which "relid" is the source or a leaf, follow its columns as they are at this place in the log. False: the table is not captured (any more) or has not that feed.
+ */
+bool
+scd2_captured_follow(Scd2Feed *feed, Oid relid)
+{
+	Relation	relation = RelationIdGetRelation(relid);
+	bool		ours;
+
+	all_invalid = true;			/* what stays out may have changed */
+	last_source = NULL;
+	if (relation == NULL)
+		return false;
+	ours = scd2_source_of(relation)->feed == feed;
+	RelationClose(relation);
+	return ours;
 }

@@ -43,6 +43,7 @@ void
 scd2_plugin_attach(Scd2Batch *to)
 {
 	batch = to;
+	scd2_captured_attach(to);
 	change_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 change", ALLOCSET_DEFAULT_SIZES);
 }
 
@@ -87,6 +88,31 @@ text_or_null(Datum value, bool isnull)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* The columns of a captured table, or which of them stay out, may have changed. */
+static void
+follow_columns(Scd2Feed *feed, const Scd2Control *control)
+{
+	if (feed == NULL || feed->failure)
+		return;
+	scd2_layout_exclude(feed, control->detail);
+	if (!scd2_captured_follow(feed, control->source_relid))
+		return;
+	if (feed->misfit)
+		scd2_batch_fail_feed(batch, feed, feed->misfit);
+	else if (feed->columns_changed)
+		scd2_batch_change_columns(batch, feed);
+}
+
+static void
+enable_feed(Scd2Control *control)
+{
+	Scd2Feed   *feed = scd2_captured_add(control->feed_id, control->source_relid, control->feed_relid);
+
+	scd2_layout_exclude(feed, control->detail);
+	(void) scd2_captured_follow(feed, control->source_relid);
+	feed->columns_changed = false;	/* register_feed() has written which they are */
+}
+
 /* A row of scd2_internal.control; columns are found by name, as they were then. */
 static void
 read_control(Relation relation, HeapTuple tuple)
@@ -122,10 +148,11 @@ read_control(Relation relation, HeapTuple tuple)
 
 	/* From its place on, in this transaction too. */
 	if (strcmp(control.kind, "enable feed") == 0)
-		scd2_layout_exclude(scd2_captured_add(control.feed_id, control.source_relid, control.feed_relid),
-							control.detail);
+		enable_feed(&control);
 	else if (strcmp(control.kind, "disable feed") == 0)
 		scd2_captured_remove(control.feed_id);
+	else if (strcmp(control.kind, "columns") == 0)
+		follow_columns(scd2_captured_by_id(control.feed_id), &control);
 	else if (strcmp(control.kind, "gap") == 0 && scd2_captured_by_id(control.feed_id) != NULL)
 		scd2_batch_fail_feed(batch, scd2_captured_by_id(control.feed_id), control.detail);
 }

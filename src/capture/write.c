@@ -105,6 +105,7 @@ disable_feed(Scd2Control *control)
 	Datum		values[] = {Int32GetDatum(control->feed_id)};
 
 	execute("DELETE FROM scd2_internal.feed_state WHERE feed_id = $1", 1, types, values, NULL);
+	execute("DELETE FROM scd2_internal.feed_column WHERE feed_id = $1", 1, types, values, NULL);
 	scd2_feed_forget(control->feed_id);
 }
 
@@ -235,7 +236,7 @@ write_all(Scd2Batch *batch, bool alone)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->rows == NULL)
+		if (feed->rows == NULL && !feed->columns_changed)
 			continue;
 		if (alone)
 			write_feed_alone(feed);
@@ -292,6 +293,7 @@ scd2_write_batch(Scd2Batch *batch)
 	MemoryContextSwitchTo(cxt);
 	if (again)
 		write_all(batch, true);
+	scd2_captured_settle(batch->feeds);
 	drop_failed(batch);
 }
 

@@ -2,17 +2,33 @@
  * layout.c
  *		The columns of a feed's rows, and how they follow those of the source.
  *
- * A layout is what rows are buffered in. It begins as the feed relation's columns and only ever grows, at its end, so rows that were buffered earlier stay readable
- * (what they lack is NULL). The writer makes the relation follow (writer.c).
+ * A layout is what rows are buffered in. It begins as the feed relation's columns and, until the batch is written, only ever grows, at its end, so rows that were buffered
+ * earlier stay readable. The writer makes the relation follow (writer.c).
+ *
+ * A column is followed by its number in the source, which never changes and is never used again, so it keeps its values through any renaming. (A leaf's columns are found by
+ * the root's names.) scd2_internal.feed_column has the numbers, as of the position.
+ *
+ *   added      appended. What the server shows for rows from before (a constant default) is what rows buffered before have, and earlier rows of the feed get
+ *   renamed    renamed
+ *   dropped    stays, NULL from then on
+ *   new type   of the same values, as the same conversion makes them of what is in the feed: the feed's column gets the type. Rows in the buffer have the old one, so the new one is appended and
+ *              "replaces" it. Any other change of type is a gap: what became of the values is not in the log
+ *   name that a column has which is followed no more: that one becomes <name>_until_<version>
+ *
+ * Except in scd2_layout_read(), in decoder callbacks: only catalogs may be read, under a historic snapshot.
  */
 #include "postgres.h"
 
 #include "access/tupdesc.h"
+#include "access/tupdesc_details.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "executor/spi.h"
+#include "parser/parse_coerce.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -36,11 +52,22 @@ scd2_layout_find(TupleDesc desc, const char *name)
 }
 
 static void
-set_layout(Scd2Feed *feed, TupleDesc layout)
+set_layout(Scd2Feed *feed, TupleDesc layout, Scd2Column *columns)
 {
 	feed->layout = layout;
+	feed->columns = columns;
 	feed->values = palloc0(layout->natts * sizeof(Datum));
 	feed->isnull = palloc0(layout->natts * sizeof(bool));
+}
+
+static Scd2Column *
+make_columns(int n)
+{
+	Scd2Column *columns = palloc0(n * sizeof(Scd2Column));
+
+	for (int i = 0; i < n; i++)
+		columns[i].replaces = -1;
+	return columns;
 }
 
 /* A feed whose relation is gone: it fails at its next change (or is found to be disabled later in the log). */
@@ -59,7 +86,7 @@ set_layout_of_gone(Scd2Feed *feed)
 
 	for (int i = 0; i < SCD2_META_COLUMNS; i++)
 		TupleDescInitEntry(layout, i + 1, meta[i].name, meta[i].type, -1, 0);
-	set_layout(feed, layout);
+	set_layout(feed, layout, make_columns(SCD2_META_COLUMNS));
 	feed->misfit = pstrdup("the feed relation is gone");
 }
 
@@ -71,6 +98,7 @@ scd2_layout_load(Scd2Feed *feed)
 {
 	Relation	rel = RelationIdGetRelation(feed->feed_relid);
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	Scd2Column *columns;
 	TupleDesc	layout;
 	int			n = 0;
 
@@ -84,13 +112,28 @@ scd2_layout_load(Scd2Feed *feed)
 		if (!TupleDescAttr(rel->rd_att, i)->attisdropped)
 			n++;
 	layout = CreateTemplateTupleDesc(n);
+	columns = make_columns(n);
 	n = 0;
 	for (int i = 0; i < rel->rd_att->natts; i++)
 		if (!TupleDescAttr(rel->rd_att, i)->attisdropped)
+		{
+			columns[n].feed_attnum = i + 1;
 			TupleDescCopyEntry(layout, ++n, rel->rd_att, i + 1);
-	set_layout(feed, layout);
+		}
+	set_layout(feed, layout, columns);
 	MemoryContextSwitchTo(old);
 	RelationClose(rel);
+}
+
+static Scd2Excluded *
+find_excluded(List *excluded, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, excluded)
+		if (strcmp(((Scd2Excluded *) lfirst(lc))->name, name) == 0)
+			return lfirst(lc);
+	return NULL;
 }
 
 /* "names": a text[] of columns of the source that stay out. */
@@ -98,13 +141,22 @@ static void
 exclude(Scd2Feed *feed, Datum names)
 {
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	List	   *before = feed->excluded;
 	Datum	   *elems;
 	int			n;
 
 	deconstruct_array(DatumGetArrayTypeP(names), TEXTOID, -1, false, TYPALIGN_INT, &elems, NULL, &n);
 	feed->excluded = NIL;
 	for (int i = 0; i < n; i++)
-		feed->excluded = lappend(feed->excluded, TextDatumGetCString(elems[i]));
+	{
+		Scd2Excluded *excluded = palloc0(sizeof(Scd2Excluded));
+		Scd2Excluded *known;
+
+		excluded->name = TextDatumGetCString(elems[i]);
+		known = find_excluded(before, excluded->name);
+		excluded->source_attnum = known ? known->source_attnum : 0;
+		feed->excluded = lappend(feed->excluded, excluded);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -135,37 +187,262 @@ scd2_layout_read_exclusions(Scd2Feed *feed)
 	SPI_finish();
 }
 
+static void
+remember_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char *name)
+{
+	Scd2Excluded *excluded = feed_attnum == 0 ? find_excluded(feed->excluded, name) : NULL;
+
+	if (excluded)
+		excluded->source_attnum = source_attnum;
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+		if (feed_attnum != 0 && feed->columns[i].feed_attnum == feed_attnum)
+			feed->columns[i].source_attnum = source_attnum;
+}
+
+/*
+ * Which column of the source each one is, and which stay out, as of the position. In a transaction with a snapshot, never while decoding.
+ */
+void
+scd2_layout_read(Scd2Feed *feed)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(feed->feed_id)};
+	bool		isnull;
+
+	scd2_layout_read_exclusions(feed);
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT source_attnum, feed_attnum, name FROM scd2_internal.feed_column WHERE feed_id = $1",
+							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed_column");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	tup = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+
+		remember_column(feed, DatumGetInt16(SPI_getbinval(tup, desc, 1, &isnull)),
+						DatumGetInt16(SPI_getbinval(tup, desc, 2, &isnull)),
+						SPI_getvalue(tup, desc, 3));
+	}
+	SPI_finish();
+}
+
 bool
 scd2_layout_excludes(Scd2Feed *feed, const char *name)
 {
+	return find_excluded(feed->excluded, name) != NULL;
+}
+
+/* Does a column of the source stay out? It does under any name. */
+static bool
+stays_out(Scd2Feed *feed, Form_pg_attribute att)
+{
+	Scd2Excluded *excluded;
 	ListCell   *lc;
 
 	foreach(lc, feed->excluded)
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	return false;
+	{
+		excluded = lfirst(lc);
+		if (excluded->source_attnum != att->attnum)
+			continue;
+		if (strcmp(excluded->name, NameStr(att->attname)) != 0)
+		{
+			excluded->name = pstrdup(NameStr(att->attname));
+			feed->columns_changed = true;
+		}
+		return true;
+	}
+	excluded = find_excluded(feed->excluded, NameStr(att->attname));
+	if (excluded == NULL || excluded->source_attnum != 0)
+		return false;
+	excluded->source_attnum = att->attnum;
+	return true;
 }
 
-static void
+/* The column that has the values of one of the source's, or -1. */
+int
+scd2_layout_of_source(const Scd2Feed *feed, int16 source_attnum)
+{
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+		if (feed->columns[i].source_attnum == source_attnum && !feed->columns[i].replaced)
+			return i;
+	return -1;
+}
+
+/* Appends a column like "att", with its base type. Returns its index. */
+static int
 append_column(Scd2Feed *feed, Form_pg_attribute att)
 {
 	TupleDesc	old = feed->layout;
 	TupleDesc	layout = CreateTemplateTupleDesc(old->natts + 1);
+	Scd2Column *columns = make_columns(old->natts + 1);
 	int32		typmod = att->atttypmod;
 	Oid			type = getBaseTypeAndTypmod(att->atttypid, &typmod);
 
 	for (int i = 1; i <= old->natts; i++)
 		TupleDescCopyEntry(layout, i, old, i);
+	memcpy(columns, feed->columns, old->natts * sizeof(Scd2Column));
 	TupleDescInitEntry(layout, old->natts + 1, NameStr(att->attname), type, typmod, att->attndims);
 	TupleDescInitEntryCollation(layout, old->natts + 1, att->attcollation);
-	set_layout(feed, layout);
+	columns[old->natts].source_attnum = att->attnum;
+	set_layout(feed, layout, columns);
+	feed->columns_changed = true;
+	return old->natts;
+}
+
+/* What rows that were there before a column was added show in it. "relation" has the rows: a partitioned table has none. */
+static void
+take_missing(Scd2Feed *feed, int at, TupleDesc relation)
+{
+	int			i = scd2_layout_find(relation, NameStr(TupleDescAttr(feed->layout, at)->attname));
+	Form_pg_attribute att = i < 0 ? NULL : TupleDescAttr(relation, i);
+	AttrMissing *missing;
+
+	if (att == NULL || !att->atthasmissing || relation->constr == NULL || relation->constr->missing == NULL)
+		return;
+	missing = &relation->constr->missing[i];
+	if (!missing->am_present)
+		return;
+	feed->columns[at].has_missing = true;
+	feed->columns[at].missing = datumCopy(missing->am_value, att->attbyval, att->attlen);
+}
+
+static bool
+is_integer_or_numeric(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID;
+}
+
+/* Can every value of a type be one of the same type with another modifier, and does it stay as it is? (Scale: as the server changes it.) */
+static bool
+is_wider(Oid type, int32 from, int32 to)
+{
+	if (to == -1)
+		return true;
+	if (from == -1)
+		return false;
+	switch (type)
+	{
+		case VARCHAROID:
+		case VARBITOID:
+			return to >= from;
+		case NUMERICOID:
+			from -= VARHDRSZ;
+			to -= VARHDRSZ;
+			return (to & 0x7ff) == (from & 0x7ff) && (to >> 16) >= (from >> 16);
+		default:
+			return false;
+	}
 }
 
 /*
- * Makes the layout fit a source of this shape: appends the columns it does not know. A column whose type changed cannot be stored: the feed fails.
+ * Does the server turn values of one type into the other in one way only, which is also that of their text? Then what is in the feed is turned the same way.
+ */
+static bool
+is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
+{
+	Oid			function;
+
+	if (from == to)
+		return is_wider(to, from_typmod, to_typmod);
+	if (to_typmod != -1)
+		return false;
+	if (is_integer_or_numeric(from))
+		return to == TEXTOID || to == VARCHAROID ||
+			(is_integer_or_numeric(to) && find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_FUNC);
+	return from != BPCHAROID && find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE &&
+		!OidIsValid(get_element_type(to));
+}
+
+/* The source's column has another type than the feed's: follows it, or says why that is not possible. */
+static void
+follow_type(Scd2Feed *feed, int at, Form_pg_attribute source)
+{
+	Form_pg_attribute att = TupleDescAttr(feed->layout, at);
+	int32		typmod = source->atttypmod;
+	Oid			type = getBaseTypeAndTypmod(source->atttypid, &typmod);
+	int16		feed_attnum = feed->columns[at].feed_attnum;
+	int			by;
+
+	if (type == att->atttypid && (typmod == att->atttypmod || is_wider(type, typmod, att->atttypmod)))
+		return;
+	if (!is_followed(att->atttypid, att->atttypmod, type, typmod))
+	{
+		feed->misfit = psprintf("column \"%s\" changed its type from %s to %s", NameStr(source->attname),
+								format_type_with_typemod(att->atttypid, att->atttypmod), format_type_with_typemod(type, typmod));
+		return;
+	}
+	by = append_column(feed, source);
+	feed->columns[by].feed_attnum = feed_attnum;
+	feed->columns[by].replaces = at;
+	feed->columns[at].replaced = true;
+	feed->columns[at].feed_attnum = 0;
+	memset(&TupleDescAttr(feed->layout, at)->attname, 0, sizeof(NameData));
+}
+
+/* A name for a column that gives way to another one. */
+static void
+retire(Scd2Feed *feed, int at, int64 version)
+{
+	NameData   *name = &TupleDescAttr(feed->layout, at)->attname;
+	char	   *label = psprintf("until_" INT64_FORMAT, version);
+	char	   *until = makeObjectName(NameStr(*name), NULL, label);
+
+	for (int n = 2; scd2_layout_find(feed->layout, until) >= 0; n++)
+		until = makeObjectName(NameStr(*name), NULL, psprintf("%s_%d", label, n));
+	namestrcpy(name, until);
+	feed->columns_changed = true;
+}
+
+static bool
+is_live(TupleDesc source, int16 attnum)
+{
+	return attnum > 0 && attnum <= source->natts && !TupleDescAttr(source, attnum - 1)->attisdropped;
+}
+
+/* The column for one of the source's: the one that is followed, or one of that name that nobody follows (alter_change_feed() makes such), or -1. */
+static int
+column_for(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, int64 version)
+{
+	int			at = scd2_layout_of_source(feed, att->attnum);
+	int			same = scd2_layout_find(feed->layout, NameStr(att->attname));
+
+	if (same >= SCD2_META_COLUMNS && same != at && !is_live(source, feed->columns[same].source_attnum))
+	{
+		if (at < 0 && feed->columns[same].source_attnum == 0)
+		{
+			feed->columns[same].source_attnum = att->attnum;
+			feed->columns_changed = true;
+			return same;
+		}
+		retire(feed, same, version);
+	}
+	return at;
+}
+
+static void
+follow_column(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, TupleDesc relation, int64 version)
+{
+	int			at = column_for(feed, source, att, version);
+
+	if (at < 0)
+	{
+		take_missing(feed, append_column(feed, att), relation);
+		return;
+	}
+	if (strcmp(NameStr(TupleDescAttr(feed->layout, at)->attname), NameStr(att->attname)) != 0)
+	{
+		/* Another column that is followed may still have the name: its turn comes. */
+		namestrcpy(&TupleDescAttr(feed->layout, at)->attname, NameStr(att->attname));
+		feed->columns_changed = true;
+	}
+	follow_type(feed, at, att);
+}
+
+/*
+ * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.
  */
 void
-scd2_layout_follow(Scd2Feed *feed, TupleDesc source)
+scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version)
 {
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 
@@ -174,15 +451,42 @@ scd2_layout_follow(Scd2Feed *feed, TupleDesc source)
 		Form_pg_attribute att = TupleDescAttr(source, i);
 		int			at;
 
-		if (att->attisdropped || att->attgenerated == 'v' || scd2_layout_excludes(feed, NameStr(att->attname)))
+		if (att->attisdropped || att->attgenerated == 'v' || stays_out(feed, att))
 			continue;
 		at = scd2_layout_find(feed->layout, NameStr(att->attname));
-		if (at < 0)
-			append_column(feed, att);
-		else if (at < SCD2_META_COLUMNS)
+		if (at >= 0 && at < SCD2_META_COLUMNS)
 			feed->misfit = psprintf("column \"%s\" has the name of a metadata column", NameStr(att->attname));
-		else if (getBaseType(att->atttypid) != TupleDescAttr(feed->layout, at)->atttypid)
-			feed->misfit = psprintf("column \"%s\" changed its type", NameStr(att->attname));
+		else
+			follow_column(feed, source, att, relation, version);
 	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * The batch is written: the layout becomes what the relation has.
+ */
+void
+scd2_layout_settle(Scd2Feed *feed)
+{
+	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	int			n = 0;
+	TupleDesc	layout;
+	Scd2Column *columns;
+
+	for (int i = 0; i < feed->layout->natts; i++)
+		n += feed->columns[i].replaced ? 0 : 1;
+	layout = CreateTemplateTupleDesc(n);
+	columns = make_columns(n);
+	n = 0;
+	for (int i = 0; i < feed->layout->natts; i++)
+	{
+		if (feed->columns[i].replaced)
+			continue;
+		columns[n].source_attnum = feed->columns[i].source_attnum;
+		columns[n].feed_attnum = feed->columns[i].feed_attnum;
+		TupleDescCopyEntry(layout, ++n, feed->layout, i + 1);
+	}
+	set_layout(feed, layout, columns);
+	feed->columns_changed = false;
 	MemoryContextSwitchTo(old);
 }

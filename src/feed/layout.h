@@ -8,10 +8,13 @@
 #include "capture/batch.h"
 
 extern void scd2_layout_load(Scd2Feed *feed);
+extern void scd2_layout_read(Scd2Feed *feed);
 extern void scd2_layout_exclude(Scd2Feed *feed, const char *names);
 extern void scd2_layout_read_exclusions(Scd2Feed *feed);
 extern bool scd2_layout_excludes(Scd2Feed *feed, const char *name);
-extern void scd2_layout_follow(Scd2Feed *feed, TupleDesc source);
+extern void scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version);
+extern void scd2_layout_settle(Scd2Feed *feed);
+extern int	scd2_layout_of_source(const Scd2Feed *feed, int16 source_attnum);
 extern int	scd2_layout_find(TupleDesc desc, const char *name);
 
 #endif							/* SCD2_FEED_LAYOUT_H */

@@ -12,7 +12,7 @@
  * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the rows between add nothing. (Every row would be a third of the time.) Other indexes, which
  * the owner may have made, get every row, and his constraints are checked: as the owner, since index expressions and checks are his code. Triggers do not fire.
  *
- * If the source gained columns that the feed lacks, the feed gets them here, in the same transaction. Columns that the owner added to the feed by hand must accept NULL.
+ * Where the layout changed, the feed relation follows here, in the same transaction (follow_columns()). Columns that the owner added to the feed by hand must accept NULL.
  *
  * While much is written the WAL writer is woken now and then: its writes and flushes run beside ours, which would otherwise wait in the middle of a page's eviction. (A
  * tenth of the time.)
@@ -153,33 +153,200 @@ open_feed(Scd2Feed *feed)
 	return rel;
 }
 
-/* The statement that adds to the feed what its source gained; NULL if nothing. Excluded columns were left out of the layout by then. */
 static char *
-missing_columns(Scd2Feed *feed, Relation rel)
+feed_sql_name(Relation rel)
 {
-	StringInfoData sql;
-	bool		any = false;
+	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
+}
 
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "ALTER TABLE %s",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-												RelationGetRelationName(rel)));
-	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+static char *
+type_sql(Form_pg_attribute att)
+{
+	char	   *type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+
+	if (!OidIsValid(att->attcollation) || att->attcollation == get_typcollation(att->atttypid))
+		return type;
+	return psprintf("%s COLLATE %s", type, scd2_collation_name(att->attcollation));
+}
+
+static void
+alter(const char *sql)
+{
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute %s", sql);
+}
+
+/* What the relation calls a column of the layout now; NULL: it does not have it. */
+static const char *
+present_name(Scd2Feed *feed, TupleDesc desc, int i)
+{
+	int16		attnum = feed->columns[i].feed_attnum;
+	int			at;
+
+	if (attnum > 0 && attnum <= desc->natts && !TupleDescAttr(desc, attnum - 1)->attisdropped)
+		return NameStr(TupleDescAttr(desc, attnum - 1)->attname);
+	at = scd2_layout_find(desc, NameStr(TupleDescAttr(feed->layout, i)->attname));
+	for (int other = 0; at >= 0 && other < feed->layout->natts; other++)
+		if (other != i && feed->columns[other].feed_attnum == at + 1)
+			return NULL;		/* another's, which gets another name */
+	return at < 0 ? NULL : NameStr(TupleDescAttr(desc, at)->attname);
+}
+
+static bool
+is_column(const Scd2Feed *feed, int i)
+{
+	return i >= SCD2_META_COLUMNS && !feed->columns[i].replaced;
+}
+
+static bool
+lacks_columns(Scd2Feed *feed, TupleDesc desc)
+{
+	for (int i = 0; i < feed->layout->natts; i++)
+		if (is_column(feed, i) && present_name(feed, desc, i) == NULL &&
+			!scd2_layout_excludes(feed, NameStr(TupleDescAttr(feed->layout, i)->attname)))
+			return true;
+	return false;
+}
+
+/* Names can go round: all that change first get names that nothing has. */
+static void
+rename_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
+{
+	for (int pass = 1; pass <= 2; pass++)
+		for (int i = 0; i < feed->layout->natts; i++)
+		{
+			const char *wanted = NameStr(TupleDescAttr(feed->layout, i)->attname);
+			const char *present = is_column(feed, i) ? present_name(feed, desc, i) : NULL;
+			char	   *between = psprintf("_scd2_renamed_%d", i);
+
+			if (present == NULL || strcmp(present, wanted) == 0)
+				continue;
+			alter(psprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", relation,
+						   quote_identifier(pass == 1 ? present : between), quote_identifier(pass == 1 ? between : wanted)));
+		}
+}
+
+static void
+add_column(Scd2Feed *feed, const char *relation, int i)
+{
+	Form_pg_attribute att = TupleDescAttr(feed->layout, i);
+	const char *name = quote_identifier(NameStr(att->attname));
+	Oid			output;
+	bool		is_varlena;
+
+	if (!feed->columns[i].has_missing)
+	{
+		alter(psprintf("ALTER TABLE %s ADD COLUMN %s %s", relation, name, type_sql(att)));
+		return;
+	}
+	getTypeOutputInfo(att->atttypid, &output, &is_varlena);
+	alter(psprintf("ALTER TABLE %s ADD COLUMN %s %s DEFAULT %s::%s", relation, name, type_sql(att),
+				   quote_literal_cstr(OidOutputFunctionCall(output, feed->columns[i].missing)),
+				   format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY)));
+	alter(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", relation, name));
+}
+
+/* Types and new columns, after the renaming; "desc" is from before it. */
+static void
+change_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
+{
+	for (int i = 0; i < feed->layout->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(feed->layout, i);
+		const char *present = is_column(feed, i) ? present_name(feed, desc, i) : NULL;
 
-		if (scd2_layout_find(RelationGetDescr(rel), NameStr(att->attname)) >= 0 ||
-			scd2_layout_excludes(feed, NameStr(att->attname)))
+		if (!is_column(feed, i) || (present == NULL && scd2_layout_excludes(feed, NameStr(att->attname))))
 			continue;
-		appendStringInfo(&sql, "%s ADD COLUMN %s %s", any ? "," : "",
-						 quote_identifier(NameStr(att->attname)),
-						 format_type_extended(att->atttypid, att->atttypmod,
-											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY));
-		if (OidIsValid(att->attcollation) && att->attcollation != get_typcollation(att->atttypid))
-			appendStringInfo(&sql, " COLLATE %s", scd2_collation_name(att->attcollation));
-		any = true;
+		if (present == NULL)
+			add_column(feed, relation, i);
+		else if (feed->columns[i].replaces >= 0)
+			alter(psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s", relation, quote_identifier(NameStr(att->attname)), type_sql(att)));
 	}
-	return any ? sql.data : NULL;
+}
+
+static void
+write_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char *name, char *missing)
+{
+	Oid			types[] = {INT4OID, INT2OID, INT2OID, TEXTOID, TEXTOID};
+	Datum		values[] = {
+		Int32GetDatum(feed->feed_id), Int16GetDatum(source_attnum), Int16GetDatum(feed_attnum),
+		CStringGetTextDatum(name), missing ? CStringGetTextDatum(missing) : (Datum) 0
+	};
+
+	if (SPI_execute_with_args("INSERT INTO scd2_internal.feed_column AS c (feed_id, source_attnum, feed_attnum, name, missing) VALUES ($1, $2, $3, $4::name, $5)"
+							  " ON CONFLICT (feed_id, source_attnum) DO UPDATE SET feed_attnum = excluded.feed_attnum, name = excluded.name,"
+							  " missing = coalesce(excluded.missing, c.missing)",
+							  5, types, values, missing ? "     " : "    n", false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not write scd2_internal.feed_column");
+}
+
+static char *
+missing_text(Scd2Feed *feed, int i)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	if (!feed->columns[i].has_missing)
+		return NULL;
+	getTypeOutputInfo(TupleDescAttr(feed->layout, i)->atttypid, &output, &is_varlena);
+	return OidOutputFunctionCall(output, feed->columns[i].missing);
+}
+
+/* Has the flows look at the columns, and the definition follow the names of those that stay out. */
+static void
+tell_of_columns(Scd2Feed *feed)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(feed->feed_id)};
+
+	if (SPI_execute_with_args("SELECT scd2_internal.columns_changed($1)", 1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.columns_changed()");
+}
+
+/* Writes which column of the feed is which of the source. */
+static void
+write_columns(Scd2Feed *feed, TupleDesc desc)
+{
+	ListCell   *lc;
+
+	for (int i = 0; i < feed->layout->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(feed->layout, i);
+		int			at = is_column(feed, i) ? scd2_layout_find(desc, NameStr(att->attname)) : -1;
+
+		feed->columns[i].feed_attnum = at + 1;
+		if (at >= 0 && feed->columns[i].source_attnum != 0)
+			write_column(feed, feed->columns[i].source_attnum, at + 1, NameStr(att->attname), missing_text(feed, i));
+	}
+	foreach(lc, feed->excluded)
+	{
+		Scd2Excluded *out = lfirst(lc);
+
+		if (out->source_attnum != 0)
+			write_column(feed, out->source_attnum, 0, out->name, NULL);
+	}
+	tell_of_columns(feed);
+}
+
+/* The relation gets the columns of the layout. As its owner, whose expressions can hang on them. */
+static void
+follow_columns(Scd2Feed *feed, Relation rel)
+{
+	char	   *relation = feed_sql_name(rel);
+	TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(rel));
+	Oid			owner = rel->rd_rel->relowner;
+	Scd2Identity self;
+
+	table_close(rel, RowExclusiveLock);
+	SPI_connect();
+	scd2_become(owner, &self);
+	rename_columns(feed, relation, desc);
+	change_columns(feed, relation, desc);
+	scd2_become_self_again(&self);
+	rel = table_open(feed->feed_relid, RowExclusiveLock);
+	write_columns(feed, RelationGetDescr(rel));
+	table_close(rel, NoLock);
+	SPI_finish();
 }
 
 /* The feed relation, locked, with a column for each of its rows' columns. */
@@ -187,22 +354,24 @@ static Relation
 open_feed_for(Scd2Feed *feed)
 {
 	Relation	rel = open_feed(feed);
-	char	   *sql = missing_columns(feed, rel);
 
-	if (sql != NULL)
+	if (lacks_columns(feed, RelationGetDescr(rel)))
 	{
 		/* alter_change_feed() may have excluded it since. */
 		scd2_layout_read_exclusions(feed);
-		sql = missing_columns(feed, rel);
+		feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
 	}
-	if (sql == NULL)
+	if (!feed->columns_changed)
 		return rel;
-	table_close(rel, RowExclusiveLock);
-	SPI_connect();
-	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not execute %s", sql);
-	SPI_finish();
+	follow_columns(feed, rel);
 	return open_feed(feed);
+}
+
+/* Can rows buffered earlier have another value or type in a column? */
+static bool
+feed_is_mixed(const Scd2Feed *feed, int i)
+{
+	return feed->columns[i].has_missing || feed->columns[i].replaces >= 0;
 }
 
 /* Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an error for good. */
@@ -227,7 +396,7 @@ map_leaf(Writer *w)
 							format_type_be(att->atttypid),
 							format_type_be(TupleDescAttr(layout, at)->atttypid))));
 		w->column[i] = at;
-		w->as_is &= at == i;
+		w->as_is &= at == i && !feed_is_mixed(w->feed, at);
 		w->checks |= i >= SCD2_META_COLUMNS && att->attnotnull;
 	}
 	w->checks |= desc->constr != NULL && desc->constr->num_check > 0;
@@ -328,6 +497,46 @@ flush_rows(Writer *w)
 	w->nslots = 0;
 }
 
+/* A value of a column whose type changed, as the type it has now: one that the same text is of. */
+static Datum
+convert(Form_pg_attribute from, Form_pg_attribute to, Datum value)
+{
+	Oid			output;
+	Oid			input;
+	Oid			ioparam;
+	bool		is_varlena;
+
+	getTypeOutputInfo(from->atttypid, &output, &is_varlena);
+	getTypeInputInfo(to->atttypid, &input, &ioparam);
+	return OidInputFunctionCall(input, OidOutputFunctionCall(output, value), ioparam, to->atttypmod);
+}
+
+static bool
+is_truncate_row(Datum change_type)
+{
+	text	   *type = DatumGetTextPP(change_type);
+
+	return VARSIZE_ANY_EXHDR(type) == 8 && memcmp(VARDATA_ANY(type), "truncate", 8) == 0;
+}
+
+/* The value of column "at" in a row that has the first "natts" columns of the layout. */
+static Datum
+row_value(const Scd2Feed *feed, int at, int natts, bool is_truncate, const Datum *values, const bool *isnull, bool *is_null)
+{
+	int			from = at;
+
+	while (from >= natts && feed->columns[from].replaces >= 0)
+		from = feed->columns[from].replaces;
+	*is_null = from < natts ? isnull[from] : is_truncate || !feed->columns[from].has_missing;
+	if (*is_null)
+		return (Datum) 0;
+	if (from < natts && from == at)
+		return values[from];
+	if (from == at)
+		return feed->columns[from].missing;
+	return convert(TupleDescAttr(feed->layout, from), TupleDescAttr(feed->layout, at), from < natts ? values[from] : feed->columns[from].missing);
+}
+
 /* A row of the batch as a tuple of the leaf, in rows_cxt. */
 static HeapTuple
 form_row(Writer *w, HeapTuple row)
@@ -339,15 +548,17 @@ form_row(Writer *w, HeapTuple row)
 	bool	   *from_isnull = palloc(layout->natts * sizeof(bool));
 	Datum	   *values = palloc(desc->natts * sizeof(Datum));
 	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+	int			natts = HeapTupleHeaderGetNatts(row->t_data);
+	bool		is_truncate;
 	HeapTuple	formed;
 
 	heap_deform_tuple(row, layout, from, from_isnull);
+	is_truncate = natts < layout->natts && is_truncate_row(from[SCD2_META_CHANGE_TYPE]);
 	for (int i = 0; i < desc->natts; i++)
 	{
-		int			at = w->column[i];
-
-		isnull[i] = at < 0 || from_isnull[at];
-		values[i] = isnull[i] ? (Datum) 0 : from[at];
+		isnull[i] = true;
+		values[i] = w->column[i] < 0 ? (Datum) 0 :
+			row_value(w->feed, w->column[i], natts, is_truncate, from, from_isnull, &isnull[i]);
 	}
 	formed = heap_form_tuple(desc, values, isnull);
 	MemoryContextSwitchTo(old);
@@ -420,6 +631,19 @@ end_write(Writer *w)
 	table_close(w->leaf, NoLock);
 }
 
+static void
+write_into(Scd2Feed *feed, Relation rel)
+{
+	Scd2Identity self;
+	Writer	   *w;
+
+	scd2_become(rel->rd_rel->relowner, &self);
+	w = begin_write(feed, rel);
+	write_rows(w);
+	end_write(w);
+	scd2_become_self_again(&self);
+}
+
 /*
  * Writes the batch's rows of one feed. In a transaction with a snapshot; may be called again for the same rows after a failure. Raises what the server raises.
  */
@@ -429,14 +653,9 @@ scd2_feed_write(Scd2Feed *feed)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	Relation	rel = open_feed_for(feed);
-	Scd2Identity self;
-	Writer	   *w;
 
-	scd2_become(rel->rd_rel->relowner, &self);
-	w = begin_write(feed, rel);
-	write_rows(w);
-	end_write(w);
-	scd2_become_self_again(&self);
+	if (feed->rows != NULL)
+		write_into(feed, rel);
 	table_close(rel, NoLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);

@@ -164,6 +164,17 @@ copy_rows(Scd2Work *work, TimestampTz beginning)
 	}
 }
 
+/* A name in the source must mean what it means in the feed: capture may be behind a renaming. */
+static void
+check_columns(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+
+	if (SPI_execute_with_args("SELECT scd2_internal.check_columns_followed($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.check_columns_followed()");
+}
+
 /*
  * Before S is taken: a TRUNCATE or a rewrite that commits while we wait for its lock would empty the table for an S that is older. With the lock in hand S sees it, or it
  * comes after us.
@@ -174,6 +185,8 @@ scd2_lock_source(Scd2Flow *flow)
 	LockRelationOid(flow->source, AccessShareLock);
 	if (flow->source_partitioned)
 		list_free(find_all_inheritors(flow->source, AccessShareLock, NULL));
+	if (flow->feed_id != 0)
+		check_columns(flow);
 }
 
 /* Step 1. Returns S, as text. */

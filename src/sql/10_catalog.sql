@@ -28,12 +28,12 @@ CREATE TABLE scd2_internal.switch (
 -- Things that must reach the capture worker at their place in the log. Decoded by our plugin, processed in commit order, then deleted by the worker.
 CREATE TABLE scd2_internal.control (
     control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap')),
+    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns')),
     feed_id      integer,
     flow_id      integer,
-    source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too)
+    source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
-    detail       text                                   -- gap: why; enable feed: the columns that stay out, an array
+    detail       text                                   -- gap: why; enable feed, columns: the columns that stay out, an array
 );
 
 -- A feed, as its owner defined it.
@@ -70,6 +70,22 @@ CREATE TABLE scd2_internal.feed_state (
     gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
     error            text,
     error_at         timestamptz
+);
+
+-- Which column of the source each of a feed's is, as of the position: numbers stay when names change. Written with the definition, then by capture alone.
+CREATE TABLE scd2_internal.feed_column (
+    feed_id       integer,
+    source_attnum smallint,
+    feed_attnum   smallint NOT NULL,                    -- 0: stays out
+    name          name NOT NULL,
+    missing       text,                                 -- what rows from before it was added have: the constant default
+    PRIMARY KEY (feed_id, source_attnum)
+);
+
+-- How often the columns of a feed changed: flows that know of fewer changes have to follow.
+CREATE TABLE scd2_internal.feed_layout (
+    feed_id integer PRIMARY KEY,
+    changes integer NOT NULL
 );
 
 -- A flow, as its owner defined it. Its owner is the target's.
@@ -119,6 +135,9 @@ CREATE TABLE scd2_internal.flow (
     refresh_interval interval NOT NULL DEFAULT '0',     -- 'snapshots': how often the worker takes one; 0: only apply_snapshot() does
     options          jsonb NOT NULL DEFAULT '{}',       -- the arguments as given, for describing and for kinds to come
     settings         text[] NOT NULL DEFAULT '{}',      -- 'TimeZone=…', 'DateStyle=…', 'IntervalStyle=…' at creation
+    known_changes    integer,                           -- of its feed's columns (feed_layout), that are in the definition;
+    known_attnums    smallint[],                        -- the columns of the feed then,
+    known_names      name[],                            -- and their names
     definition       integer NOT NULL DEFAULT 1,        -- grows with each change: cached plans are of one definition
     paused           boolean NOT NULL DEFAULT false,
     created_at       timestamptz NOT NULL DEFAULT now()

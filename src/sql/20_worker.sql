@@ -48,7 +48,8 @@ BEGIN
                     WHEN NOT pg_has_role(caller, scd2_internal.flow_owner(f), 'USAGE') THEN 'it belongs to another role'
                     WHEN c.oid IS NULL THEN 'its target was dropped'
                     WHEN sc.oid IS NULL AND fs.state = 'failed' THEN 'its source was dropped' END AS not_waiting,
-               s.flow_id IS NULL OR s.phase = 'copy'
+               s.flow_id IS NULL OR s.phase = 'copy' OR s.phase = 'apply' AND f.feed_id IS NOT NULL AND NOT f.once
+                   AND f.known_changes <> (SELECT l.changes FROM scd2_internal.feed_layout l WHERE l.feed_id = f.feed_id)
                    OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0')
                        AND s.snapshot_at >= since IS NOT TRUE
                    ELSE s.watermark_version < least(sync_pending.version,

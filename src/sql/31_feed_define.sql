@@ -321,6 +321,12 @@ BEGIN
         JOIN pg_namespace fn ON fn.oid = f.relnamespace
     WHERE s.oid = source AND f.oid = feed
     RETURNING feed_id INTO id;
+    INSERT INTO scd2_internal.feed_column (feed_id, source_attnum, feed_attnum, name)
+    SELECT id, a.attnum, coalesce(fa.attnum, 0), a.attname
+    FROM pg_attribute a LEFT JOIN pg_attribute fa ON fa.attrelid = feed AND fa.attname = a.attname AND fa.attnum > 5
+        AND a.attname <> ALL (except_column_list)
+    WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped
+      AND (fa.attnum IS NOT NULL OR a.attname = ANY (except_column_list));
     PERFORM scd2_internal.set_full_identity(id, l) FROM scd2_internal.leaves(source) l;
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid, detail)
     VALUES ('enable feed', id, source, feed, CASE WHEN except_column_list <> '{}' THEN except_column_list::text END);

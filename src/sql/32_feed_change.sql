@@ -112,6 +112,7 @@ BEGIN
     END LOOP;
     PERFORM scd2_internal.add_missing_columns(f, except_column_list);
     UPDATE scd2_internal.feed x SET except_columns = except_column_list WHERE x.feed_id = f.feed_id;
+    INSERT INTO scd2_internal.control (kind, feed_id, source_relid, detail) VALUES ('columns', f.feed_id, scd2_internal.leaf_with_rows(f.source_relid), except_column_list::text);
 END $$;
 COMMENT ON FUNCTION scd2_internal.change_excepted(scd2_internal.feed, name[]) IS
     'Makes a feed''s columns be the source''s without those excepted. Errors: 42703, 42701 wrong list, 55000 a flow copies a column that leaves, 55P03 the feed could not be locked.';
@@ -200,27 +201,3 @@ CREATE EVENT TRIGGER scd2_on_publication ON ddl_command_end WHEN TAG IN ('CREATE
     EXECUTE FUNCTION scd2_internal.on_publication();
 ALTER EVENT TRIGGER scd2_on_publication ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_publication IS 'Publications that would make the application''s writes to captured tables fail';
-
--- CI-14: a captured table that becomes unlogged changes without a trace in the log from then on, and becoming logged again writes no row changes either.
-CREATE FUNCTION scd2_internal.on_alter_table() RETURNS event_trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    f record;
-BEGIN
-    FOR f IN
-        SELECT x.feed_id, x.source_relid, c.oid AS unlogged
-        FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relpersistence = 'u' AND c.relkind = 'r'
-             JOIN scd2_internal.feed x ON NOT x.disabled AND (x.source_relid = c.oid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a))
-             LEFT JOIN scd2_internal.feed_state s ON s.feed_id = x.feed_id
-        WHERE s.gap IS NULL OR NOT upper_inf(s.gap)
-    LOOP
-        INSERT INTO scd2_internal.control (kind, feed_id, detail) VALUES ('gap', f.feed_id, format('table %s is unlogged: its changes leave no trace in the log', f.unlogged::regclass));
-        RAISE WARNING 'the change data feed of table "%" has a gap from here on: changes of unlogged tables are not logged', scd2_internal.label(f.source_relid)
-            USING HINT = format('ALTER TABLE %s SET LOGGED; SELECT * FROM scd2.diagnose();', f.unlogged::regclass);
-    END LOOP;
-END $$;
-COMMENT ON FUNCTION scd2_internal.on_alter_table() IS 'Declares a gap in the feed of a table that becomes unlogged, with a WARNING.';
-
-CREATE EVENT TRIGGER scd2_on_alter_table ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION scd2_internal.on_alter_table();
-ALTER EVENT TRIGGER scd2_on_alter_table ENABLE ALWAYS;
-COMMENT ON EVENT TRIGGER scd2_on_alter_table IS 'Captured tables that become unlogged';

@@ -509,6 +509,20 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.give_memory(scd2_internal.flow, oid, oid) IS
     'Creates the memory of the flow''s target, with the types that the relation "layout" has; returns the flow with it';
 
+CREATE FUNCTION scd2_internal.check_columns_captured(feed_id integer) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    pending text := scd2_internal.columns_pending(feed_id);
+BEGIN
+    IF pending IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('capture is behind a change of column "%s" of table "%s"', pending,
+            (SELECT scd2_internal.label(f.source_relid) FROM scd2_internal.feed f WHERE f.feed_id = check_columns_captured.feed_id)),
+            DETAIL = 'What the column is called in the change data feed is not known yet.', HINT = 'SELECT scd2.sync(); -- then again';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_columns_captured(integer) IS
+    'Raises 55000 if columns of a source have names that its feed does not have yet';
+
 -- The columns a flow can select: those of the source, and, if it is read through a feed, that its feed has. The feed
 -- may not have met the newest yet: they are added.
 CREATE FUNCTION scd2_internal.selectable_columns(asked scd2_internal.flow, source oid) RETURNS name[]
@@ -519,6 +533,7 @@ BEGIN
                 WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped);
     END IF;
     PERFORM scd2_internal.check_feed_runs(asked.feed_id, asked.starting_version);
+    PERFORM scd2_internal.check_columns_captured(asked.feed_id);
     PERFORM scd2_internal.add_missing_columns(f, f.except_columns)
         FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     RETURN scd2_internal.feed_columns(asked.feed_id);
@@ -691,6 +706,7 @@ BEGIN
             coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query, asked.options,
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.flow_id INTO asked.flow_id;
+    PERFORM scd2_internal.know_columns(asked.flow_id);
     IF asked.input = 'snapshots' THEN
         INSERT INTO scd2_internal.flow_state
                 (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)

@@ -140,6 +140,7 @@ BEGIN
     IF NOT once THEN
         feed_id := scd2_internal.enabled_feed(caller, source);
         PERFORM scd2_internal.check_feed_runs(feed_id, NULL);
+        PERFORM scd2_internal.check_columns_captured(feed_id);
         PERFORM scd2_internal.add_missing_columns(f, f.except_columns) FROM scd2_internal.feed AS f WHERE f.feed_id = feed_id;
     END IF;
     columns := CASE WHEN once THEN (SELECT array_agg(a.attname ORDER BY a.attnum) FROM pg_attribute AS a WHERE a.attrelid = source AND a.attnum > 0 AND NOT a.attisdropped)
@@ -156,6 +157,7 @@ BEGIN
         VALUES (scd2_internal.flow_name(name, place.relation), 'append', place.schema, place.relation, place.relid, origin.schema, origin.relation, source, feed_id, 1, '{}', columns, '{}',
             'append', source_filter, once, refresh_interval, ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.* INTO made;
+    PERFORM scd2_internal.know_columns(made.flow_id);
     INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', made.flow_id, feed_id);
     RETURN made.name;
 END $$;

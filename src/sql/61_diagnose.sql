@@ -283,6 +283,8 @@ CREATE FUNCTION scd2_internal.flow_problems()
            CASE WHEN w.kind = 'snapshot' AND w.last_error LIKE '55000: snapshot of flow %'
                THEN format('SELECT * FROM scd2.apply_snapshot(%L, (%s), allow_deletes => true);', w.name,
                coalesce(w.version_query, 'now()'))
+                WHEN w.last_error LIKE '55000: flow % cannot follow its source %'
+                THEN substring(w.last_error FROM ' Remedy: (.*)$')
                 ELSE format('SELECT scd2.resume_flow(%L);', w.name) END
     FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
     UNION ALL

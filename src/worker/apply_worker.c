@@ -19,6 +19,7 @@
 #include "pgstat.h"
 #include "storage/lmgr.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -45,6 +46,8 @@ typedef struct KnownFlow
 	Oid			target;			/* if other flows may write into it too; else invalid */
 	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
 	bool		once;			/* or once */
+	bool		columns_changed;	/* of its feed, when the list was read */
+	bool		followed;		/* they were, in the transaction at hand */
 	int64		refresh_interval;	/* µs */
 	TimestampTz not_before;		/* another worker has it */
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
@@ -155,8 +158,9 @@ tell_at_home(void)
 #define LIST_FLOWS \
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
-	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once" \
-	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)" \
+	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
+	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)" \
+	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) LEFT JOIN scd2_internal.feed_layout AS l USING (feed_id)" \
 	" WHERE f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot' ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
@@ -191,6 +195,7 @@ reload(void)
 		known->target = isnull ? InvalidOid : DatumGetObjectId(due);
 		known->snapshots = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 6, &isnull));
 		known->once = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 7, &isnull));
+		known->columns_changed = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 8, &isnull));
 		known->listed = scd2_state_read(&known->state);
 	}
 	forget_unlisted();
@@ -263,7 +268,7 @@ has_work(KnownFlow *known, TimestampTz *next)
 		return false;
 	if (known->snapshots && !copy)
 		return has_snapshot_to_take(known, next);
-	if (copy ? !copies_here() : state->watermark_version >= latest_version(known))
+	if (copy ? !copies_here() : state->watermark_version >= latest_version(known) && !known->columns_changed)
 	{
 		known->lagging_since = 0;
 		return false;
@@ -282,11 +287,26 @@ has_work(KnownFlow *known, TimestampTz *next)
 	return false;
 }
 
+/* Target and definition get the columns that the feed has. */
+static void
+follow_columns(KnownFlow *known)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(known->state.flow_id)};
+
+	if (SPI_execute_with_args("SELECT scd2_internal.follow_columns($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.follow_columns()");
+	CommandCounterIncrement();
+	PopActiveSnapshot();		/* the definition is read as it is now */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	known->followed = true;
+}
+
 /* The flow's definition, loaded if it is not, or no longer, at hand. */
 static Scd2Flow *
 definition(KnownFlow *known)
 {
-	if (known->flow != NULL && (known->flow->stale || known->flow->definition != known->state.definition))
+	if (known->flow != NULL && (known->flow->stale || known->columns_changed || known->flow->definition != known->state.definition))
 	{
 		known->all_images |= known->flow->all_images;
 		known->hint = known->flow->hint;
@@ -295,6 +315,7 @@ definition(KnownFlow *known)
 	}
 	if (known->flow == NULL)
 	{
+		follow_columns(known);
 		known->flow = scd2_flow_load(known->state.flow_id);
 		known->flow->all_images |= known->all_images;
 		known->flow->hint = known->hint;	/* looked at before it is used */
@@ -307,6 +328,7 @@ static void
 do_work(KnownFlow *known)
 {
 	Scd2FlowState *state = &known->state;
+	int64		latest;
 
 	if (!scd2_state_read(state))
 	{
@@ -328,8 +350,13 @@ do_work(KnownFlow *known)
 		scd2_first_copy(definition(known), state);
 		copied = true;
 	}
-	else if (state->phase == 'a' && state->watermark_version < latest_version(known))
-		scd2_apply_batch(definition(known), state, latest_version(known));
+	else if (state->phase == 'a' && state->watermark_version < (latest = latest_version(known)))
+	{
+		AcceptInvalidationMessages();	/* columns that came with these versions: followed before them */
+		scd2_apply_batch(definition(known), state, latest);
+	}
+	else if (state->phase == 'a' && known->columns_changed)
+		(void) definition(known);
 	else
 		return;
 	known->not_before = 0;
@@ -377,12 +404,15 @@ try_flow(KnownFlow *known)
 	}
 	taken = take(known);
 	copied = false;
+	known->followed = false;
 	if (taken)
 	{
 		do_work(known);
 		SCD2_FAIL_POINT("applied");
 	}
 	end_work();
+	if (known->followed)
+		known->columns_changed = false;
 	if (taken)
 		SCD2_FAIL_POINT("applied and committed");
 	if (copied)

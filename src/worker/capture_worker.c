@@ -221,7 +221,10 @@ write_batch(void)
 {
 	bool		woken = batch->feeds != NIL || batch->controls != NIL;
 	bool		batch_has_controls = batch->controls != NIL;
+	ListCell   *lc;
 
+	foreach(lc, batch->feeds)
+		batch_has_controls |= ((Scd2Feed *) lfirst(lc))->columns_changed;	/* flows follow */
 	check_not_marked();
 	pgstat_report_activity(STATE_RUNNING, "writing feeds");
 	scd2_decoder_settle_caches();

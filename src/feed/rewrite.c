@@ -1,0 +1,92 @@
+/*
+ * rewrite.c
+ *		Which columns an ALTER TABLE that rewrites its table gives values that the log does not show.
+ *
+ * The server's event trigger says that and why a table is rewritten, not for which columns; the statement does. A USING that only names the type is none: the server would do the same
+ * without it (layout.c knows which conversions can be followed).
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "commands/event_trigger.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+
+#include "identity.h"
+
+PG_FUNCTION_INFO_V1(scd2_on_table_rewrite);
+
+/* Is "USING column::type" all there is? */
+static bool
+is_plain_cast(const AlterTableCmd *cmd, Node *expression)
+{
+	ColumnRef  *column;
+
+	if (!IsA(expression, TypeCast) || !IsA(((TypeCast *) expression)->arg, ColumnRef))
+		return false;
+	column = (ColumnRef *) ((TypeCast *) expression)->arg;
+	return list_length(column->fields) == 1 && IsA(linitial(column->fields), String) &&
+		strcmp(strVal(linitial(column->fields)), cmd->name) == 0 &&
+		equal(((TypeCast *) expression)->typeName->names, ((ColumnDef *) cmd->def)->typeName->names);
+}
+
+/* The column of a command whose values are given, or NULL. */
+static const char *
+given_column(const AlterTableCmd *cmd)
+{
+	ColumnDef  *def = cmd->def != NULL && IsA(cmd->def, ColumnDef) ? (ColumnDef *) cmd->def : NULL;
+
+	if (cmd->subtype == AT_AddColumn && def != NULL)
+		return def->colname;
+	if (cmd->subtype == AT_AlterColumnType && def != NULL && def->raw_default != NULL && !is_plain_cast(cmd, def->raw_default))
+		return cmd->name;
+	return NULL;
+}
+
+static char *
+given_columns(Node *statement)
+{
+	StringInfoData names;
+	ListCell   *lc;
+
+	if (statement == NULL || !IsA(statement, AlterTableStmt))
+		return NULL;
+	initStringInfo(&names);
+	foreach(lc, ((AlterTableStmt *) statement)->cmds)
+	{
+		const char *column = given_column(lfirst_node(AlterTableCmd, lc));
+
+		if (column != NULL)
+			appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", column);
+	}
+	return names.len > 0 ? names.data : NULL;
+}
+
+/* Event trigger, table_rewrite. */
+Datum
+scd2_on_table_rewrite(PG_FUNCTION_ARGS)
+{
+	EventTriggerData *event = (EventTriggerData *) fcinfo->context;
+	Oid			types[] = {OIDOID, INT4OID, TEXTOID};
+	Datum		values[3];
+	char	   *columns;
+	Scd2Identity self;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		elog(ERROR, "scd2_on_table_rewrite: not called by an event trigger");
+	columns = given_columns(event->parsetree);
+	values[0] = OidFunctionCall0(F_PG_EVENT_TRIGGER_TABLE_REWRITE_OID);
+	values[1] = OidFunctionCall0(F_PG_EVENT_TRIGGER_TABLE_REWRITE_REASON);
+	values[2] = columns ? CStringGetTextDatum(columns) : (Datum) 0;
+	scd2_become(BOOTSTRAP_SUPERUSERID, &self);
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT scd2_internal.table_rewritten($1, $2, $3)", 3, types, values, columns ? "   " : "  n", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.table_rewritten()");
+	SPI_finish();
+	scd2_become_self_again(&self);
+	return PointerGetDatum(NULL);
+}
