@@ -72,7 +72,7 @@ UPDATE t SET d = 10 WHERE key = 4;
 SELECT scd2.start();
 SELECT scd2.sync() IS NOT NULL AS synced;
 SELECT key, d, __end_at IS NULL AS open FROM t_late ORDER BY key, __start_at;
-SELECT * FROM t_now WHERE key = 4;
+SELECT key, d FROM t_now WHERE key = 4;
 -- leaves with another order of columns, and a renaming through the root
 CREATE TABLE p (id integer, x text, y text, PRIMARY KEY (id)) PARTITION BY RANGE (id);
 CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10);
@@ -90,5 +90,5 @@ UPDATE p SET w = 'v' WHERE id IN (1, 11);
 COMMIT;
 SELECT scd2.sync() IS NOT NULL AS synced;
 SELECT id, z, x, w, __end_at IS NULL AS open FROM p_history ORDER BY id, __start_at;
-SELECT * FROM scd2.diagnose();
+SELECT subject, problem, regexp_replace(detail, '_until_\d+', '_until_N', 'g') AS detail FROM scd2.diagnose() ORDER BY 1;
 DROP SCHEMA columns_renamed CASCADE;

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
@@ -36,6 +37,7 @@
 #include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/statements.h"
+#include "identity.h"
 #include "worker/sync.h"
 #include "worker/worker.h"
 
@@ -170,9 +172,12 @@ check_columns(Scd2Flow *flow)
 {
 	Oid			types[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+	Scd2Identity owner;
 
+	scd2_become(BOOTSTRAP_SUPERUSERID, &owner);
 	if (SPI_execute_with_args("SELECT scd2_internal.check_columns_followed($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not call scd2_internal.check_columns_followed()");
+	scd2_become_self_again(&owner);
 }
 
 /*

@@ -1,0 +1,40 @@
+-- A type that takes the same values is followed; where values changed and the log does not show how, the feed has a gap that says so (CD-04).
+\set SHOW_CONTEXT never
+SET client_min_messages = warning;
+CREATE SCHEMA columns_retyped;
+SET search_path = columns_retyped;
+CREATE FUNCTION columns_of(r regclass) RETURNS text LANGUAGE sql AS
+    $$ SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = r AND attnum > 0 AND NOT attisdropped AND attname NOT LIKE '\_%' $$;
+CREATE TABLE t (id integer PRIMARY KEY, c varchar(5), n numeric(6,2), i smallint, b integer);
+INSERT INTO t VALUES (1, 'a', 1.5, 7, 8), (2, 'b', 2.5, 7, 8);
+SELECT scd2.track('t');
+SELECT scd2.sync() IS NOT NULL AS synced;
+-- no value changes, and none is written; changes before and after, in one transaction
+BEGIN;
+UPDATE t SET c = 'a2', b = 9 WHERE id = 1;
+INSERT INTO t VALUES (3, 'c', 3, 7, 8);
+ALTER TABLE t ALTER c TYPE varchar(20), ALTER n TYPE numeric(10,2), ALTER i TYPE bigint, ALTER b TYPE text USING b::text, ALTER id TYPE bigint;
+UPDATE t SET c = 'longer than five' WHERE id = 3;
+ALTER TABLE t ALTER c TYPE text;
+UPDATE t SET i = 5000000000, b = 'text' WHERE id = 2;
+COMMIT;
+SELECT scd2.sync() IS NOT NULL AS synced;
+SELECT r, columns_of(r) FROM unnest('{t_changes,t_history}'::regclass[]) r;
+SELECT id, c, n, i, b, __end_at IS NULL AS open FROM t_history ORDER BY id, __start_at;
+SELECT _change_type, id, c, n, i, b FROM scd2.table_changes(NULL::t_changes);
+SELECT * FROM scd2.check_target('t_history');
+SELECT * FROM scd2.diagnose();
+-- values of their own for each row: a gap at once, with what to do
+ALTER TABLE t ADD COLUMN r double precision DEFAULT random();
+SELECT scd2.sync('10 s');
+SELECT s.state, s.error FROM scd2_internal.feed_state s WHERE source_relid = 't'::regclass;
+SELECT problem, fix FROM scd2.diagnose() WHERE subject LIKE 'table%';
+CREATE TABLE u (id integer PRIMARY KEY, v text);
+SELECT scd2.enable_change_feed('u');
+-- nothing to be missed in a table without rows
+ALTER TABLE u ADD COLUMN r double precision DEFAULT random();
+INSERT INTO u (id, v) VALUES (1, '12');
+ALTER TABLE u ALTER v TYPE integer USING v::integer + 1;
+DO $$ BEGIN PERFORM scd2.sync('20 s', '{}'); END $$;
+SELECT s.state, s.error FROM scd2_internal.feed_state s WHERE source_relid = 'u'::regclass;
+DROP SCHEMA columns_retyped CASCADE;
