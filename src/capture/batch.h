@@ -39,6 +39,8 @@ typedef struct Scd2Column
 	int16		feed_attnum;	/* in the feed relation; 0: it does not have it yet */
 	int			replaces;		/* the column that rows buffered before its type changed have, -1: none */
 	bool		replaced;		/* by such a one */
+	bool		gone;			/* the source dropped it */
+	int64		gone_at;		/* in the midst of this version, 0: not in the midst of one */
 	bool		has_missing;	/* rows buffered before it was added have this value */
 	Datum		missing;
 } Scd2Column;

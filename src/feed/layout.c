@@ -439,6 +439,24 @@ follow_column(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, TupleDesc
 }
 
 /*
+ * What was dropped. If that was in the midst of a transaction, its rows from before show NULL too: an image of a row must be equal to the one that takes it away.
+ */
+static void
+let_go(Scd2Feed *feed, TupleDesc source, int64 version)
+{
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+	{
+		Scd2Column *column = &feed->columns[i];
+
+		if (column->gone || column->replaced || column->source_attnum == 0 || is_live(source, column->source_attnum))
+			continue;
+		column->gone = true;
+		column->gone_at = feed->rows != NULL && feed->last_version == version ? version : 0;
+		feed->columns_changed |= column->gone_at != 0;
+	}
+}
+
+/*
  * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.
  */
 void
@@ -446,6 +464,7 @@ scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 v
 {
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 
+	let_go(feed, source, version);
 	for (int i = 0; i < source->natts && feed->failure == NULL; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(source, i);
@@ -484,6 +503,7 @@ scd2_layout_settle(Scd2Feed *feed)
 			continue;
 		columns[n].source_attnum = feed->columns[i].source_attnum;
 		columns[n].feed_attnum = feed->columns[i].feed_attnum;
+		columns[n].gone = feed->columns[i].gone;
 		TupleDescCopyEntry(layout, ++n, feed->layout, i + 1);
 	}
 	set_layout(feed, layout, columns);

@@ -371,7 +371,7 @@ open_feed_for(Scd2Feed *feed)
 static bool
 feed_is_mixed(const Scd2Feed *feed, int i)
 {
-	return feed->columns[i].has_missing || feed->columns[i].replaces >= 0;
+	return feed->columns[i].has_missing || feed->columns[i].replaces >= 0 || feed->columns[i].gone_at != 0;
 }
 
 /* Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an error for good. */
@@ -550,14 +550,16 @@ form_row(Writer *w, HeapTuple row)
 	bool	   *isnull = palloc(desc->natts * sizeof(bool));
 	int			natts = HeapTupleHeaderGetNatts(row->t_data);
 	bool		is_truncate;
+	int64		version;
 	HeapTuple	formed;
 
 	heap_deform_tuple(row, layout, from, from_isnull);
+	version = DatumGetInt64(from[SCD2_META_COMMIT_VERSION]);
 	is_truncate = natts < layout->natts && is_truncate_row(from[SCD2_META_CHANGE_TYPE]);
 	for (int i = 0; i < desc->natts; i++)
 	{
 		isnull[i] = true;
-		values[i] = w->column[i] < 0 ? (Datum) 0 :
+		values[i] = w->column[i] < 0 || w->feed->columns[w->column[i]].gone_at == version ? (Datum) 0 :
 			row_value(w->feed, w->column[i], natts, is_truncate, from, from_isnull, &isnull[i]);
 	}
 	formed = heap_form_tuple(desc, values, isnull);
