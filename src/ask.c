@@ -2,9 +2,10 @@
  * ask.c
  *		Looking into users' relations from functions that run as superuser.
  *
- * Even to plan a query on a table runs code of its owner: the predicates and expressions of its indexes and its check constraints are simplified, and functions that their owner
- * declared immutable are called for it. So no privileged function queries a user's relation itself. It asks here: as_owner() runs the query as the relation's owner, has_rows()
- * needs no query.
+ * Even to plan a query on a table runs code of its owner: the predicates and expressions of its
+ * indexes and its check constraints are simplified, and functions that their owner declared
+ * immutable are called for it. So no privileged function queries a user's relation itself. It asks
+ * here: as_owner() runs the query as the relation's owner, has_rows() needs no query.
  */
 #include "postgres.h"
 
@@ -37,7 +38,10 @@ owner_of(Oid relid)
 	return owner;
 }
 
-/* scd2_internal.as_owner(relation oid, query text, argument bigint): the first value of the query's first row, as text. */
+/*
+ * scd2_internal.as_owner(relation oid, query text, argument bigint): the first value of the query's
+ * first row, as text.
+ */
 Datum
 scd2_as_owner(PG_FUNCTION_ARGS)
 {
@@ -63,7 +67,10 @@ scd2_as_owner(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(answer));
 }
 
-/* scd2_internal.alter_as_owner(relation oid, statements text[]): DDL on a user's relation runs what hangs on it. */
+/*
+ * scd2_internal.alter_as_owner(relation oid, statements text[]): DDL on a user's relation runs what
+ * hangs on it.
+ */
 Datum
 scd2_alter_as_owner(PG_FUNCTION_ARGS)
 {
@@ -106,7 +113,10 @@ table_has_rows(Oid relid, Snapshot snapshot)
 	return found;
 }
 
-/* scd2_internal.has_rows(relation oid): as everybody sees it now and as this transaction made it, partitions included. */
+/*
+ * scd2_internal.has_rows(relation oid): as everybody sees it now and as this transaction made it,
+ * partitions included.
+ */
 Datum
 scd2_has_rows(PG_FUNCTION_ARGS)
 {

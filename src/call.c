@@ -2,11 +2,14 @@
  * call.c
  *		The door from a public function to its privileged twin.
  *
- * A public function that needs more than its caller's rights (catalog rows, tables in schemas where the caller may not create) is declared in C with the symbol
- * scd2_call_internal. It calls the function of the same name and argument types in schema scd2_internal, with one argument more in front: the oid of the
- * role that called. That function is SECURITY DEFINER with a pinned search_path, so the call manager switches to the extension's owner for it; nobody else has
- * EXECUTE on it or USAGE on its schema, and so the role cannot be forged. (A SECURITY DEFINER function alone cannot learn who called it: current_user is its owner,
- * session_user may be somebody else.)
+ * A public function that needs more than its caller's rights (catalog rows, tables in schemas where
+ * the caller may not create) is declared in C with the symbol scd2_call_internal. It calls the
+ * function of the same name and argument types in schema scd2_internal, with one argument more in
+ * front: the oid of the role that called. That function is SECURITY DEFINER with a pinned
+ * search_path, so the call manager switches to the extension's owner for it; nobody else has
+ * EXECUTE on it or USAGE on its schema, and so the role cannot be forged. (A SECURITY DEFINER
+ * function alone cannot learn who called it: current_user is its owner, session_user may be
+ * somebody else.)
  *
  * The twin checks what the role may do.
  */
@@ -27,7 +30,10 @@
 
 PG_FUNCTION_INFO_V1(scd2_call_internal);
 
-/* Schemas of the search_path of the innermost public function's caller, for names given as text. Right only while its twin runs. */
+/*
+ * Schemas of the search_path of the innermost public function's caller, for names given as text.
+ * Right only while its twin runs.
+ */
 List	   *scd2_caller_path = NIL;
 
 /* Finds the twin of a public function: same name, same arguments after a leading oid. */
@@ -55,8 +61,9 @@ find_twin(Oid public_oid)
 }
 
 /*
- * Calls the twin. What it refuses (by RAISE, or in C without the context that it was called in) reaches the user as if the public function had said it: without the lines that tell which internal function
- * called which, but with the context of the caller. Other errors keep all of it.
+ * Calls the twin. What it refuses (by RAISE, or in C without the context that it was called in)
+ * reaches the user as if the public function had said it: without the lines that tell which
+ * internal function called which, but with the context of the caller. Other errors keep all of it.
  */
 static Datum
 invoke(FunctionCallInfo twin, List *outer_path)

@@ -108,8 +108,9 @@ scd2_slot_is_invalid(ReplicationSlot *slot)
 }
 
 /*
- * 16 extends a table by as many pages as rows at hand need, but from then on by no fewer for any number of rows. Without the free space map, pages that stay empty are never
- * found again: the next batch begins in the last page of the file. To be called when rows have been inserted.
+ * 16 extends a table by as many pages as rows at hand need, but from then on by no fewer for any
+ * number of rows. Without the free space map, pages that stay empty are never found again: the next
+ * batch begins in the last page of the file. To be called when rows have been inserted.
  */
 static inline void
 scd2_extend_no_more_than_needed(BulkInsertStateData *bistate)
@@ -119,7 +120,10 @@ scd2_extend_no_more_than_needed(BulkInsertStateData *bistate)
 #endif
 }
 
-/* The executor looks up checks and expressions of a relation through the range table: 16 added permission infos, 18 unpruned relids. */
+/*
+ * The executor looks up checks and expressions of a relation through the range table: 16 added
+ * permission infos, 18 unpruned relids.
+ */
 static inline void
 scd2_init_range_table(EState *estate, Relation rel, ResultRelInfo *rri)
 {
@@ -160,7 +164,10 @@ scd2_insert_index_tuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estat
 #endif
 }
 
-/* A constraint that need not be checked against the rows that are there. 18 has ones that are not enforced. */
+/*
+ * A constraint that need not be checked against the rows that are there. 18 has ones that are not
+ * enforced.
+ */
 static inline void
 scd2_constraint_holds(Constraint *constraint)
 {

@@ -2,11 +2,14 @@
  * identity.c
  *		Running code that a user wrote with that user's rights.
  *
- * A worker is a superuser process. Whatever the owner of a table wrote (expressions, triggers, checks, index expressions, casts, operators of his types)
- * runs as that owner, in a security-restricted operation (no SET ROLE back, no temporary objects, no deferred triggers, no LISTEN), and with search_path pinned to
- * pg_catalog, so that an unqualified name means what it meant when it was checked.
+ * A worker is a superuser process. Whatever the owner of a table wrote (expressions, triggers,
+ * checks, index expressions, casts, operators of his types) runs as that owner, in a
+ * security-restricted operation (no SET ROLE back, no temporary objects, no deferred triggers, no
+ * LISTEN), and with search_path pinned to pg_catalog, so that an unqualified name means what it
+ * meant when it was checked.
  *
- * After an error nothing has to be undone by hand: ending the (sub)transaction restores user, security context and settings.
+ * After an error nothing has to be undone by hand: ending the (sub)transaction restores user,
+ * security context and settings.
  */
 #include "postgres.h"
 

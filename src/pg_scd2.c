@@ -2,8 +2,10 @@
  * pg_scd2.c
  *		Module load: settings, shared memory, the launcher.
  *
- * The library works in two ways. Preloaded (shared_preload_libraries) it has shared memory and a launcher, and every session tells the capture worker
- * when it commits. Loaded by a session alone (CREATE EXTENSION on a server that was not restarted yet), its functions answer with the setting that is missing.
+ * The library works in two ways. Preloaded (shared_preload_libraries) it has shared memory and a
+ * launcher, and every session tells the capture worker when it commits. Loaded by a session alone
+ * (CREATE EXTENSION on a server that was not restarted yet), its functions answer with the setting
+ * that is missing.
  */
 #include "postgres.h"
 

@@ -1,19 +1,25 @@
 /*
  * batch.c
- *		What the decoder has read and the feeds do not have yet: rows by feed, control records, clock and counter.
+ *		What the decoder has read and the feeds do not have yet: rows by feed, control records,
+ *		clock and counter.
  *
  * Rules.
  *
- * A transaction takes a version with its first row (or with the failure of a feed: a gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
+ * A transaction takes a version with its first row (or with the failure of a feed: a gap has a
+ * version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
  * versions and control records (clock.c).
  *
- * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's layout at once, so that nothing points into the decoder's memory. In memory all
- * buffers together may keep what the decoder leaves of decoding_work_mem when a transaction is replayed, MIN_MEMORY at least; a batch that keeps that much is written before more is decoded.
+ * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's
+ * layout at once, so that nothing points into the decoder's memory. In memory all buffers together
+ * may keep what the decoder leaves of decoding_work_mem when a transaction is replayed, MIN_MEMORY
+ * at least; a batch that keeps that much is written before more is decoded.
  *
- * The usual row is not taken apart at all. The metadata before the source's columns end at a multiple of MAXALIGN, as a tuple's data begin at one, so the data of the source's tuple are
- * right behind them as they stand: see scd2_batch_add_image().
+ * The usual row is not taken apart at all. The metadata before the source's columns end at a
+ * multiple of MAXALIGN, as a tuple's data begin at one, so the data of the source's tuple are right
+ * behind them as they stand: see scd2_batch_add_image().
  *
- * Files are made outside any transaction or in the decoder's inner one, which is aborted: they are inter-transaction and belong to our own resource owner.
+ * Files are made outside any transaction or in the decoder's inner one, which is aborted: they are
+ * inter-transaction and belong to our own resource owner.
  */
 #include "postgres.h"
 
@@ -33,7 +39,10 @@
 
 static Datum change_type_datums[5];
 
-/* The same as it stands at the beginning of a tuple's data: a text with a short header, padded for what follows. */
+/*
+ * The same as it stands at the beginning of a tuple's data: a text with a short header, padded for
+ * what follows.
+ */
 typedef struct ChangeTypeData
 {
 	char		data[24];
@@ -140,7 +149,8 @@ scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz co
 }
 
 /*
- * Is it time to write the batch? Rows that are kept while more is decoded add to the decoder's memory, so they are few.
+ * Is it time to write the batch? Rows that are kept while more is decoded add to the decoder's
+ * memory, so they are few.
  */
 bool
 scd2_batch_is_full(const Scd2Batch *batch, int max_changes)
@@ -235,7 +245,8 @@ begin_row(Scd2Batch *batch, Scd2Feed *feed)
 }
 
 /*
- * Adds a row of a feed. The source's columns stand in feed->values and feed->isnull, behind the metadata, which is filled in here. Nothing of what they point to is kept.
+ * Adds a row of a feed. The source's columns stand in feed->values and feed->isnull, behind the
+ * metadata, which is filled in here. Nothing of what they point to is kept.
  */
 void
 scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type)
@@ -268,7 +279,8 @@ shift_nulls(bits8 *to, const bits8 *from, int natts)
 }
 
 /*
- * Adds a row of a feed whose columns after the metadata are exactly those of "image", with nothing out of line.
+ * Adds a row of a feed whose columns after the metadata are exactly those of "image", with nothing
+ * out of line.
  */
 void
 scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, HeapTuple image)
@@ -312,7 +324,10 @@ scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control)
 	copy->detail = control->detail ? pstrdup(control->detail) : NULL;
 	if (batch->has_version)
 	{
-		/* The rest of the transaction still belongs to the version at hand: the record stands just before it. */
+		/*
+		 * The rest of the transaction still belongs to the version at hand: the record stands just
+		 * before it.
+		 */
 		copy->version = batch->version - 1;
 		copy->timestamp = batch->version_timestamp - 1;
 	}
@@ -338,7 +353,8 @@ scd2_batch_change_columns(Scd2Batch *batch, Scd2Feed *feed)
 }
 
 /*
- * A feed cannot take the change at hand: from this version on it has a gap. "why" names the table and what to do.
+ * A feed cannot take the change at hand: from this version on it has a gap. "why" names the table
+ * and what to do.
  */
 void
 scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why)

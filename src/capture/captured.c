@@ -2,13 +2,16 @@
  * captured.c
  *		Which tables are captured, and how their rows become rows of their feeds.
  *
- * The set of captured tables is that of the place the decoder is at, not that of today: it is loaded from scd2_internal.feed_state (which stands with the position in
- * one transaction) and changed by the control records met since.
+ * The set of captured tables is that of the place the decoder is at, not that of today: it is
+ * loaded from scd2_internal.feed_state (which stands with the position in one transaction) and
+ * changed by the control records met since.
  *
- * A relation's columns are matched with the feed's as they were when the change was made: the decoder shows the catalogs of that moment. The layout follows them (layout.c). Maps are
- * forgotten on relcache invalidations, which the decoder replays in log order.
+ * A relation's columns are matched with the feed's as they were when the change was made: the
+ * decoder shows the catalogs of that moment. The layout follows them (layout.c). Maps are forgotten
+ * on relcache invalidations, which the decoder replays in log order.
  *
- * What is built here is built inside the decoder's callbacks, under a historic snapshot: only catalogs may be read.
+ * What is built here is built inside the decoder's callbacks, under a historic snapshot: only
+ * catalogs may be read.
  */
 #include "postgres.h"
 
@@ -83,7 +86,8 @@ scd2_captured_init(MemoryContext parent)
 }
 
 /*
- * Adds a table to the set. The feed relation is looked at as it is now (at start) or was then (from a control record).
+ * Adds a table to the set. The feed relation is looked at as it is now (at start) or was then (from
+ * a control record).
  */
 Scd2Feed *
 scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid)
@@ -105,7 +109,10 @@ scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid)
 	return feed;
 }
 
-/* Takes a table out of the set. Its rows in the batch at hand are lost: only to be called when there are none, or at its place in the log. */
+/*
+ * Takes a table out of the set. Its rows in the batch at hand are lost: only to be called when
+ * there are none, or at its place in the log.
+ */
 void
 scd2_captured_remove(int feed_id)
 {
@@ -241,7 +248,10 @@ stored_alike(Form_pg_attribute a, Form_pg_attribute b)
 	return a->attlen == b->attlen && a->attbyval == b->attbyval && a->attalign == b->attalign;
 }
 
-/* Makes the feed's layout fit the source as it is at this place in the log. "relation" is the source or a leaf of it. */
+/*
+ * Makes the feed's layout fit the source as it is at this place in the log. "relation" is the
+ * source or a leaf of it.
+ */
 static void
 follow(Scd2Feed *feed, TupleDesc root, TupleDesc relation)
 {
@@ -345,7 +355,8 @@ scd2_source_of(Relation relation)
 }
 
 /*
- * Has the feed of a table, of which "relid" is the source or a leaf, follow its columns as they are at this place in the log. False: the table is not captured (any more) or has not that feed.
+ * Has the feed of a table, of which "relid" is the source or a leaf, follow its columns as they are
+ * at this place in the log. False: the table is not captured (any more) or has not that feed.
  */
 bool
 scd2_captured_follow(Scd2Feed *feed, Oid relid)

@@ -2,11 +2,13 @@
  * clock.c
  *		The times of versions: commit times, made strictly monotone.
  *
- * Commits are not ordered by their times: the server's clock can be set back, and what a subscription applies carries the publisher's clock. A version's time is
- * greatest(last + 1 µs, least(commit time, our clock)): one commit from the future must not push all that follows there.
+ * Commits are not ordered by their times: the server's clock can be set back, and what a
+ * subscription applies carries the publisher's clock. A version's time is greatest(last + 1 µs,
+ * least(commit time, our clock)): one commit from the future must not push all that follows there.
  *
- * A commit whose time is moved by more than a second is counted and told of: the history is right in its order, but not in its times. scd2.diagnose() tells of it for an hour, the log
- * once a minute at most.
+ * A commit whose time is moved by more than a second is counted and told of: the history is right
+ * in its order, but not in its times. scd2.diagnose() tells of it for an hour, the log once a
+ * minute at most.
  */
 #include "postgres.h"
 

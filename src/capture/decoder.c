@@ -4,17 +4,23 @@
  *
  * Rules of the server that this file keeps (each was learned by breaking it):
  *
- * The context is created inside a transaction, in a memory context of its own. Outside a transaction the server would mark this process as one that only decodes,
- * and other sessions would then ignore our transaction ids: rows that we commit would vanish. The mark is checked before every write.
+ * The context is created inside a transaction, in a memory context of its own. Outside a
+ * transaction the server would mark this process as one that only decodes, and other sessions would
+ * then ignore our transaction ids: rows that we commit would vanish. The mark is checked before
+ * every write.
  *
- * After each call into the decoder, current memory context and resource owner are put back: it may leave others behind.
+ * After each call into the decoder, current memory context and resource owner are put back: it may
+ * leave others behind.
  *
- * Reading never waits inside the decoder once the start point is found: the flush pointer may stand inside a record, and a waiting page read would sleep with
- * changes in hand that nobody has written. "No record and no error" means: that is all there is now.
+ * Reading never waits inside the decoder once the start point is found: the flush pointer may stand
+ * inside a record, and a waiting page read would sleep with changes in hand that nobody has
+ * written. "No record and no error" means: that is all there is now.
  *
- * Caches. Catalogs are read under historic snapshots while decoding, and as they are now while writing. As long as no invalidation message has come since decoding passed the
- * end of the log, both are the same. When one comes (a DDL somewhere), past and present may differ until decoding has passed the log's insert position at that time:
- * until then the caches are dropped at both edges. (Dropping them always costs a tenth of a core at a thousand commits a second.)
+ * Caches. Catalogs are read under historic snapshots while decoding, and as they are now while
+ * writing. As long as no invalidation message has come since decoding passed the end of the log,
+ * both are the same. When one comes (a DDL somewhere), past and present may differ until decoding
+ * has passed the log's insert position at that time: until then the caches are dropped at both
+ * edges. (Dropping them always costs a tenth of a core at a thousand commits a second.)
  */
 #include "postgres.h"
 
@@ -60,8 +66,10 @@ ensure_context(void)
 }
 
 /*
- * Creates the slot, which waits for every transaction that is running now, in any database, to end. Called inside a transaction that has no id and holds no lock. Returns the position from
- * which everything will be decoded. If the wait is cut short nothing stays: the slot is ephemeral until its end.
+ * Creates the slot, which waits for every transaction that is running now, in any database, to end.
+ * Called inside a transaction that has no id and holds no lock. Returns the position from which
+ * everything will be decoded. If the wait is cut short nothing stays: the slot is ephemeral until
+ * its end.
  */
 XLogRecPtr
 scd2_decoder_create_slot(const char *slot)
@@ -122,8 +130,9 @@ check_slot(const char *slot, XLogRecPtr start)
 }
 
 /*
- * Takes the slot and opens the context at "start", the end of what is captured. Inside a transaction without an id. Raises 55000 when the slot is lost, invalid
- * or ahead of "start": then changes are missing, and going on would hide it.
+ * Takes the slot and opens the context at "start", the end of what is captured. Inside a
+ * transaction without an id. Raises 55000 when the slot is lost, invalid or ahead of "start": then
+ * changes are missing, and going on would hide it.
  */
 void
 scd2_decoder_open(const char *slot, XLogRecPtr start)
@@ -159,7 +168,10 @@ scd2_decoder_open(const char *slot, XLogRecPtr start)
 	unsettled_until = GetXLogInsertRecPtr();
 }
 
-/* Somebody's transaction ended, or much was written: then the position is worth moving although nothing was captured. */
+/*
+ * Somebody's transaction ended, or much was written: then the position is worth moving although
+ * nothing was captured.
+ */
 static void
 note_others(XLogReaderState *reader)
 {
@@ -170,8 +182,9 @@ note_others(XLogReaderState *reader)
 }
 
 /*
- * A record of the running transactions has gone by, past which the slot could let go of much, while nothing of others' follows that would move the position past it. (Each such record would
- * keep an idle server writing for ever: moving the position is followed by another.)
+ * A record of the running transactions has gone by, past which the slot could let go of much, while
+ * nothing of others' follows that would move the position past it. (Each such record would keep an
+ * idle server writing for ever: moving the position is followed by another.)
  */
 static bool
 could_let_go(void)
@@ -215,7 +228,8 @@ scd2_decoder_settle_caches(void)
 }
 
 /*
- * Decodes into the batch until it has "max_changes" and a transaction ends, or the log ends. True: the end of the flushed log was reached. Outside a transaction.
+ * Decodes into the batch until it has "max_changes" and a transaction ends, or the log ends. True:
+ * the end of the flushed log was reached. Outside a transaction.
  */
 bool
 scd2_decoder_read(Scd2Batch *batch, int max_changes)
@@ -253,7 +267,8 @@ scd2_decoder_read(Scd2Batch *batch, int max_changes)
 }
 
 /*
- * Bytes that the worker may use besides what the decoder holds now. Its own count of them is short by a third, which the limit it is given takes into account.
+ * Bytes that the worker may use besides what the decoder holds now. Its own count of them is short
+ * by a third, which the limit it is given takes into account.
  */
 Size
 scd2_decoder_spare_memory(void)

@@ -2,7 +2,8 @@
  * images.c
  *		Whole row images from what the log holds.
  *
- * An old image, under REPLICA IDENTITY FULL, is flat: the server inlined what was out of line. In a new image an out-of-line value is one of two things:
+ * An old image, under REPLICA IDENTITY FULL, is flat: the server inlined what was out of line. In a
+ * new image an out-of-line value is one of two things:
  *
  *   VARTAG_INDIRECT   written by this transaction; it points into the decoder's memory, which goes after the callback: copied
  *   VARTAG_ONDISK     not changed; its chunks may be vacuumed away at any time, so it is never followed. The old image of the same change has the value. (With an old
@@ -34,7 +35,8 @@ scd2_image_old(Scd2Source *source, TupleDesc desc, HeapTuple tuple)
 }
 
 /*
- * Takes the new image apart and makes it whole, with the old one's help if there is one. False: a value is missing.
+ * Takes the new image apart and makes it whole, with the old one's help if there is one. False: a
+ * value is missing.
  */
 bool
 scd2_image_new(Scd2Source *source, TupleDesc desc, HeapTuple tuple, bool has_old)
@@ -81,7 +83,10 @@ scd2_image_to_row(Scd2Source *source, bool old)
 	}
 }
 
-/* Bytes of the values that scd2_image_to_row() has laid out: they are whole, and can be more together than the server puts into one row. */
+/*
+ * Bytes of the values that scd2_image_to_row() has laid out: they are whole, and can be more
+ * together than the server puts into one row.
+ */
 Size
 scd2_image_size(const Scd2Source *source)
 {

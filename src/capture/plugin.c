@@ -2,12 +2,16 @@
  * plugin.c
  *		The output plugin: from decoded changes to the batch.
  *
- * It is loaded by the decoder of our capture worker, in whose process it fills the batch, and by nobody else: started over SQL or by a walsender it refuses, since a
- * second reader of the slot would take changes away from the feeds. (Under pg_upgrade it may start: there the slot is created by SQL, and no worker runs.)
+ * It is loaded by the decoder of our capture worker, in whose process it fills the batch, and by
+ * nobody else: started over SQL or by a walsender it refuses, since a second reader of the slot
+ * would take changes away from the feeds. (Under pg_upgrade it may start: there the slot is created
+ * by SQL, and no worker runs.)
  *
- * The callbacks run in the decoder's inner transaction, which is aborted: they read catalogs as of the change, keep nothing in that transaction's memory, and write nothing.
+ * The callbacks run in the decoder's inner transaction, which is aborted: they read catalogs as of
+ * the change, keep nothing in that transaction's memory, and write nothing.
  *
- * Our own writes have the origin DoNotReplicateId and are dropped before they are queued. No stream or prepare callbacks: transactions arrive whole, at COMMIT or COMMIT PREPARED.
+ * Our own writes have the origin DoNotReplicateId and are dropped before they are queued. No stream
+ * or prepare callbacks: transactions arrive whole, at COMMIT or COMMIT PREPARED.
  */
 #include "postgres.h"
 
@@ -30,7 +34,10 @@
 #include "capture/plugin.h"
 #include "feed/layout.h"
 
-/* What a row in memory can have: a piece of memory, less headers, metadata and padding. (The values of a table's row can be more together: they are stored apart.) */
+/*
+ * What a row in memory can have: a piece of memory, less headers, metadata and padding. (The values
+ * of a table's row can be more together: they are stored apart.)
+ */
 #define MAX_ROW		((Size) MaxAllocSize - 64 * 1024)
 
 extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);

@@ -2,9 +2,11 @@
  * position.c
  *		Where capture stands: the one row of scd2_internal.position.
  *
- * The row is written in the transaction that writes the feed rows up to it, by the capture worker alone, and by TID: under an old snapshot (a long query anywhere) its dead versions
- * cannot be removed, and an update that finds the row through the index walks them all, a hundred times slower after some minutes. The page is pruned before each update,
- * which the server does on reads only. The TID is looked up again after a relcache invalidation (VACUUM FULL moves the row).
+ * The row is written in the transaction that writes the feed rows up to it, by the capture worker
+ * alone, and by TID: under an old snapshot (a long query anywhere) its dead versions cannot be
+ * removed, and an update that finds the row through the index walks them all, a hundred times
+ * slower after some minutes. The page is pruned before each update, which the server does on reads
+ * only. The TID is looked up again after a relcache invalidation (VACUUM FULL moves the row).
  *
  * Columns are those of 10_catalog.sql, by number.
  */
@@ -102,7 +104,8 @@ scd2_position_read(Scd2Position *position)
 }
 
 /*
- * Makes the row, without a position: the slot whose name it gives comes next. The name has a random part, so that a copy of the database is never mistaken for this one.
+ * Makes the row, without a position: the slot whose name it gives comes next. The name has a random
+ * part, so that a copy of the database is never mistaken for this one.
  */
 void
 scd2_position_create(Scd2Position *position)

@@ -2,11 +2,14 @@
  * rows.c
  *		A feed's rows in the batch: appended while decoding, read once or twice while writing.
  *
- * A tuplestore would do, but copies each row four times on its way. Here a row is formed in place, in a chunk of memory, and handed to the heap from there: chunks are written to
- * a temporary file and read back whole.
+ * A tuplestore would do, but copies each row four times on its way. Here a row is formed in place,
+ * in a chunk of memory, and handed to the heap from there: chunks are written to a temporary file
+ * and read back whole.
  *
- * A chunk is a sequence of (length, padding to MAXALIGN, heap tuple, padding). No row straddles chunks. The first is small, so that a transaction of one row
- * costs little, each next one twice as big up to MAX_CHUNK. Full chunks are kept as long as there is room, which all buffers of a batch share; from then on they go to the file.
+ * A chunk is a sequence of (length, padding to MAXALIGN, heap tuple, padding). No row straddles
+ * chunks. The first is small, so that a transaction of one row costs little, each next one twice as
+ * big up to MAX_CHUNK. Full chunks are kept as long as there is room, which all buffers of a batch
+ * share; from then on they go to the file.
  */
 #include "postgres.h"
 
@@ -65,8 +68,8 @@ make_chunk(Scd2Rows *rows, Size size)
 }
 
 /*
- * Makes an empty buffer in "cxt", which frees its memory; the file is closed by scd2_rows_end() and belongs to "owner". Full chunks are kept as long as
- * "memory" has room for them.
+ * Makes an empty buffer in "cxt", which frees its memory; the file is closed by scd2_rows_end() and
+ * belongs to "owner". Full chunks are kept as long as "memory" has room for them.
  */
 Scd2Rows *
 scd2_rows_create(MemoryContext cxt, ResourceOwner owner, Scd2RowMemory *memory)

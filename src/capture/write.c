@@ -2,9 +2,10 @@
  * write.c
  *		A batch into the database: feeds, control effects, position, in one transaction.
  *
- * At first without a savepoint per feed, which would cost a transaction id each. If a feed's rows fail for good, the transaction is rolled back and done again with a savepoint
- * per feed: the ones that fail get state "failed" with a gap from their first version in the batch, the others their rows. Any other error ends the
- * worker, and the next one begins at the position.
+ * At first without a savepoint per feed, which would cost a transaction id each. If a feed's rows
+ * fail for good, the transaction is rolled back and done again with a savepoint per feed: the ones
+ * that fail get state "failed" with a gap from their first version in the batch, the others their
+ * rows. Any other error ends the worker, and the next one begins at the position.
  */
 #include "postgres.h"
 
@@ -267,7 +268,8 @@ drop_failed(Scd2Batch *batch)
 }
 
 /*
- * Writes the batch. After an error that is not a feed's own the transaction is left for the process to end with.
+ * Writes the batch. After an error that is not a feed's own the transaction is left for the process
+ * to end with.
  */
 void
 scd2_write_batch(Scd2Batch *batch)

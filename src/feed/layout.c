@@ -2,11 +2,13 @@
  * layout.c
  *		The columns of a feed's rows, and how they follow those of the source.
  *
- * A layout is what rows are buffered in. It begins as the feed relation's columns and, until the batch is written, only ever grows, at its end, so rows that were buffered
- * earlier stay readable. The writer makes the relation follow (writer.c).
+ * A layout is what rows are buffered in. It begins as the feed relation's columns and, until the
+ * batch is written, only ever grows, at its end, so rows that were buffered earlier stay readable.
+ * The writer makes the relation follow (writer.c).
  *
- * A column is followed by its number in the source, which never changes and is never used again, so it keeps its values through any renaming. (A leaf's columns are found by
- * the root's names.) scd2_internal.feed_column has the numbers, as of the position.
+ * A column is followed by its number in the source, which never changes and is never used again, so
+ * it keeps its values through any renaming. (A leaf's columns are found by the root's names.)
+ * scd2_internal.feed_column has the numbers, as of the position.
  *
  *   added      appended. What the server shows for rows from before (a constant default) is what rows buffered before have, and earlier rows of the feed get
  *   renamed    renamed
@@ -70,7 +72,10 @@ make_columns(int n)
 	return columns;
 }
 
-/* A feed whose relation is gone: it fails at its next change (or is found to be disabled later in the log). */
+/*
+ * A feed whose relation is gone: it fails at its next change (or is found to be disabled later in
+ * the log).
+ */
 static void
 set_layout_of_gone(Scd2Feed *feed)
 {
@@ -161,7 +166,8 @@ exclude(Scd2Feed *feed, Datum names)
 }
 
 /*
- * Which columns stay out, from the control record that enables the feed: its first changes may be decoded before its definition can be read. "names" is an array literal, or NULL.
+ * Which columns stay out, from the control record that enables the feed: its first changes may be
+ * decoded before its definition can be read. "names" is an array literal, or NULL.
  */
 void
 scd2_layout_exclude(Scd2Feed *feed, const char *names)
@@ -170,7 +176,10 @@ scd2_layout_exclude(Scd2Feed *feed, const char *names)
 		exclude(feed, OidInputFunctionCall(F_ARRAY_IN, pstrdup(names), TEXTOID, -1));
 }
 
-/* Learns from the feed's definition which columns stay out. In a transaction with a snapshot, never while decoding. */
+/*
+ * Learns from the feed's definition which columns stay out. In a transaction with a snapshot, never
+ * while decoding.
+ */
 void
 scd2_layout_read_exclusions(Scd2Feed *feed)
 {
@@ -200,7 +209,8 @@ remember_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const ch
 }
 
 /*
- * Which column of the source each one is, and which stay out, as of the position. In a transaction with a snapshot, never while decoding.
+ * Which column of the source each one is, and which stay out, as of the position. In a transaction
+ * with a snapshot, never while decoding.
  */
 void
 scd2_layout_read(Scd2Feed *feed)
@@ -289,7 +299,10 @@ append_column(Scd2Feed *feed, Form_pg_attribute att)
 	return old->natts;
 }
 
-/* What rows that were there before a column was added show in it. "relation" has the rows: a partitioned table has none. */
+/*
+ * What rows that were there before a column was added show in it. "relation" has the rows: a
+ * partitioned table has none.
+ */
 static void
 take_missing(Scd2Feed *feed, int at, TupleDesc relation)
 {
@@ -312,7 +325,10 @@ is_integer_or_numeric(Oid type)
 	return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID;
 }
 
-/* Can every value of a type be one of the same type with another modifier, and does it stay as it is? (Scale: as the server changes it.) */
+/*
+ * Can every value of a type be one of the same type with another modifier, and does it stay as it
+ * is? (Scale: as the server changes it.)
+ */
 static bool
 is_wider(Oid type, int32 from, int32 to)
 {
@@ -335,7 +351,8 @@ is_wider(Oid type, int32 from, int32 to)
 }
 
 /*
- * Does the server turn values of one type into the other in one way only, which is also that of their text? Then what is in the feed is turned the same way.
+ * Does the server turn values of one type into the other in one way only, which is also that of
+ * their text? Then what is in the feed is turned the same way.
  */
 static bool
 is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
@@ -399,7 +416,10 @@ is_live(TupleDesc source, int16 attnum)
 	return attnum > 0 && attnum <= source->natts && !TupleDescAttr(source, attnum - 1)->attisdropped;
 }
 
-/* The column for one of the source's: the one that is followed, or one of that name that nobody follows (alter_change_feed() makes such), or -1. */
+/*
+ * The column for one of the source's: the one that is followed, or one of that name that nobody
+ * follows (alter_change_feed() makes such), or -1.
+ */
 static int
 column_for(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, int64 version)
 {
@@ -439,7 +459,8 @@ follow_column(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, TupleDesc
 }
 
 /*
- * What was dropped. If that was in the midst of a transaction, its rows from before show NULL too: an image of a row must be equal to the one that takes it away.
+ * What was dropped. If that was in the midst of a transaction, its rows from before show NULL too:
+ * an image of a row must be equal to the one that takes it away.
  */
 static void
 let_go(Scd2Feed *feed, TupleDesc source, int64 version)
@@ -457,7 +478,8 @@ let_go(Scd2Feed *feed, TupleDesc source, int64 version)
 }
 
 /*
- * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.
+ * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a
+ * leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.
  */
 void
 scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version)

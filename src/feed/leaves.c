@@ -2,9 +2,10 @@
  * leaves.c
  *		Constraints that are known to hold.
  *
- * ALTER TABLE … ATTACH PARTITION reads the whole table under an ACCESS EXCLUSIVE lock, unless a valid constraint says what it would look for; and to add one, ALTER TABLE reads the whole
- * table too. cut_feed() (32_feed_leaves.sql) knows it from an index, so the constraint is added here by the function that ALTER TABLE and CREATE TABLE use for it, without
- * the reading.
+ * ALTER TABLE … ATTACH PARTITION reads the whole table under an ACCESS EXCLUSIVE lock, unless a
+ * valid constraint says what it would look for; and to add one, ALTER TABLE reads the whole table
+ * too. cut_feed() (32_feed_leaves.sql) knows it from an index, so the constraint is added here by
+ * the function that ALTER TABLE and CREATE TABLE use for it, without the reading.
  */
 #include "postgres.h"
 
@@ -41,7 +42,10 @@ comparison(const char *operator, int64 version)
 	return (Node *) makeSimpleA_Expr(AEXPR_OP, pstrdup(operator), (Node *) column, (Node *) cast, -1);
 }
 
-/* scd2_internal.add_proven_check(leaf oid, first_version bigint, bound bigint): the caller holds an ACCESS EXCLUSIVE lock. */
+/*
+ * scd2_internal.add_proven_check(leaf oid, first_version bigint, bound bigint): the caller holds an
+ * ACCESS EXCLUSIVE lock.
+ */
 Datum
 scd2_add_proven_check(PG_FUNCTION_ARGS)
 {

@@ -7,9 +7,11 @@
  *   a new leaf (CREATE … PARTITION OF, ATTACH) gets REPLICA IDENTITY FULL, so that its first update already has whole images;
  *   rows that come or go with a partition (ATTACH, DETACH, DROP) leave nothing in the log: if there are any, a control record declares the feed's gap.
  *
- * A ProcessUtility hook and not an event trigger: those do not see every path, and not under session_replication_role = replica. (TRUNCATE of a leaf is in the log: plugin.c.)
+ * A ProcessUtility hook and not an event trigger: those do not see every path, and not under
+ * session_replication_role = replica. (TRUNCATE of a leaf is in the log: plugin.c.)
  *
- * The hook never fails the user's statement: what goes wrong in our part is rolled back and told as a WARNING. A statement that has nothing to do with partitions costs one comparison.
+ * The hook never fails the user's statement: what goes wrong in our part is rolled back and told as
+ * a WARNING. A statement that has nothing to do with partitions costs one comparison.
  */
 #include "postgres.h"
 

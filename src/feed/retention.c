@@ -2,11 +2,15 @@
  * retention.c
  *		What old partitions of feeds hold, and how readers and removal keep out of each other's way.
  *
- * Removing a partition shows at once, also to snapshots that should still see its rows. So whoever relies on what a feed has (a read of a range, a flow or reader that begins at a version, a
- * refresh) holds the feed with ACCESS SHARE until its transaction ends, and only then looks how far back it reaches, with the newest snapshot; removal (36_feed_retention.sql) needs ACCESS EXCLUSIVE.
- * What is there when somebody looks stays there for him; what was removed before he held it, he is told of.
+ * Removing a partition shows at once, also to snapshots that should still see its rows. So whoever
+ * relies on what a feed has (a read of a range, a flow or reader that begins at a version, a
+ * refresh) holds the feed with ACCESS SHARE until its transaction ends, and only then looks how far
+ * back it reaches, with the newest snapshot; removal (36_feed_retention.sql) needs ACCESS
+ * EXCLUSIVE. What is there when somebody looks stays there for him; what was removed before he held
+ * it, he is told of.
  *
- * The last row of a partition is looked at here and not by SQL, which would wait for locks, and run code of the owner (src/ask.c).
+ * The last row of a partition is looked at here and not by SQL, which would wait for locks, and run
+ * code of the owner (src/ask.c).
  */
 #include "postgres.h"
 
@@ -57,7 +61,8 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *isnull)
 	" FROM scd2_internal.feed_state WHERE feed_id = $1"
 
 /*
- * scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_version, OUT earliest_state, OUT removed_until, OUT removed_at): see above. NULLs for a feed that capture has not reached.
+ * scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_version, OUT earliest_state, OUT
+ * removed_until, OUT removed_at): see above. NULLs for a feed that capture has not reached.
  */
 Datum
 scd2_hold_feed(PG_FUNCTION_ARGS)
@@ -89,8 +94,9 @@ looks_like_a_leaf(TupleDesc desc)
 }
 
 /*
- * scd2_internal.last_row(leaf oid, OUT looked, OUT version, OUT at): version and commit time of the last row of a feed's partition; rows are only ever appended. looked: false if a lock
- * is in the way, or the table is none of ours. NULLs: no row.
+ * scd2_internal.last_row(leaf oid, OUT looked, OUT version, OUT at): version and commit time of the
+ * last row of a feed's partition; rows are only ever appended. looked: false if a lock is in the
+ * way, or the table is none of ours. NULLs: no row.
  */
 Datum
 scd2_last_row(PG_FUNCTION_ARGS)

@@ -2,8 +2,9 @@
  * rewrite.c
  *		Which columns an ALTER TABLE that rewrites its table gives values that the log does not show.
  *
- * The server's event trigger says that and why a table is rewritten, not for which columns; the statement does. A USING that only names the type is none: the server would do the same
- * without it (layout.c knows which conversions can be followed).
+ * The server's event trigger says that and why a table is rewritten, not for which columns; the
+ * statement does. A USING that only names the type is none: the server would do the same without it
+ * (layout.c knows which conversions can be followed).
  */
 #include "postgres.h"
 

@@ -1,17 +1,25 @@
 /*
  * upkeep.c
- *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut, their old ones removed.
+ *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut,
+ *		their old ones removed.
  *
- * A BRIN index knows nothing of the pages that were added since it was last summarised: a read of any range scans them all. Vacuum summarises, but comes for an
- * insert-only table only when a fifth of it is new. (The index's own autosummarize asks autovacuum page by page, and floods the server's log when its queue is full.) So an idle apply worker
- * does it when a feed has grown by GROWN pages, and never waits for a lock: a vacuum that is at work does it too.
+ * A BRIN index knows nothing of the pages that were added since it was last summarised: a read of
+ * any range scans them all. Vacuum summarises, but comes for an insert-only table only when a fifth
+ * of it is new. (The index's own autosummarize asks autovacuum page by page, and floods the
+ * server's log when its queue is full.) So an idle apply worker does it when a feed has grown by
+ * GROWN pages, and never waits for a lock: a vacuum that is at work does it too.
  *
- * The last partition of a feed is cut (32_feed_leaves.sql) when it has 1 GB, or when its first row is as old as a tenth of the feed's retention, but a minute at least: so that about ten partitions, or a
- * minute's worth each, are there to be dropped one by one. One without rows is never cut. A cut that has to wait is tried at the next look; one that fails, after FAILED_PAUSE looks.
+ * The last partition of a feed is cut (32_feed_leaves.sql) when it has 1 GB, or when its first row
+ * is as old as a tenth of the feed's retention, but a minute at least: so that about ten
+ * partitions, or a minute's worth each, are there to be dropped one by one. One without rows is
+ * never cut. A cut that has to wait is tried at the next look; one that fails, after FAILED_PAUSE
+ * looks.
  *
- * What is removed, and when, says 36_feed_retention.sql. Each feed has a transaction of its own: what goes wrong with one concerns it alone, and is told in the server's log.
+ * What is removed, and when, says 36_feed_retention.sql. Each feed has a transaction of its own:
+ * what goes wrong with one concerns it alone, and is told in the server's log.
  *
- * Sizes and first rows are looked at here and not by SQL, which would wait for locks, and run code of the owner (src/ask.c).
+ * Sizes and first rows are looked at here and not by SQL, which would wait for locks, and run code
+ * of the owner (src/ask.c).
  */
 #include "postgres.h"
 
@@ -86,7 +94,10 @@ leaf_of(Oid relid)
 	return leaf;
 }
 
-/* The partitions of feeds that have a BRIN index, whether it takes new rows and may be cut, and at what age in seconds. */
+/*
+ * The partitions of feeds that have a BRIN index, whether it takes new rows and may be cut, and at
+ * what age in seconds.
+ */
 #define LIST_LEAVES \
 	"SELECT s.feed_relid, c.oid, x.indexrelid," \
 	"       s.state = 'running' AND c.relkind = 'r' AND pg_get_expr(c.relpartbound, 0) LIKE '% TO (MAXVALUE)'," \
@@ -247,7 +258,10 @@ end_work(void)
 	CommitTransactionCommand();
 }
 
-/* Calls a function in a transaction of its own. Returns whether it went well: an error is told and goes no further. */
+/*
+ * Calls a function in a transaction of its own. Returns whether it went well: an error is told and
+ * goes no further.
+ */
 static bool
 attempt(const char *call, Oid type, Datum argument, const char *fail_point)
 {
@@ -357,7 +371,8 @@ retain_feeds(List *feeds)
 }
 
 /*
- * Looks after the feeds, if that is due. Outside a transaction, between other work ("busy") or with nothing else to do. An error ends the worker, which begins anew.
+ * Looks after the feeds, if that is due. Outside a transaction, between other work ("busy") or with
+ * nothing else to do. An error ends the worker, which begins anew.
  */
 void
 scd2_feed_upkeep(bool busy)

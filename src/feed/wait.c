@@ -2,8 +2,9 @@
  * wait.c
  *		Waiting, in a session, until the log up to now is captured.
  *
- * table_at needs it: the rows that its snapshot sees may have been changed by transactions that are not in the feed yet. What the snapshot sees was committed
- * before, so its commit records lie before the insert position that is read here, after the snapshot was taken.
+ * table_at needs it: the rows that its snapshot sees may have been changed by transactions that are
+ * not in the feed yet. What the snapshot sees was committed before, so its commit records lie
+ * before the insert position that is read here, after the snapshot was taken.
  */
 #include "postgres.h"
 

@@ -4,18 +4,22 @@
  *
  * The rows of one feed in a batch go into its last leaf in one sweep, a page at a time. Rules:
  *
- * Append only, in version order: free space in earlier pages is never used (TABLE_INSERT_SKIP_FSM), so a reader that has read up to a block finds all later versions in
- * or after it.
+ * Append only, in version order: free space in earlier pages is never used (TABLE_INSERT_SKIP_FSM),
+ * so a reader that has read up to a block finds all later versions in or after it.
  *
- * Not logically logged (TABLE_INSERT_NO_LOGICAL): a feed is read here, and the decoder would only throw the rows away again. What a FOR ALL TABLES publication publishes of a feed is nothing.
+ * Not logically logged (TABLE_INSERT_NO_LOGICAL): a feed is read here, and the decoder would only
+ * throw the rows away again. What a FOR ALL TABLES publication publishes of a feed is nothing.
  *
- * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the rows between add nothing. (Every row would be a third of the time.) Other indexes, which
- * the owner may have made, get every row, and his constraints are checked: as the owner, since index expressions and checks are his code. Triggers do not fire.
+ * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the
+ * rows between add nothing. (Every row would be a third of the time.) Other indexes, which the
+ * owner may have made, get every row, and his constraints are checked: as the owner, since index
+ * expressions and checks are his code. Triggers do not fire.
  *
- * Where the layout changed, the feed relation follows here, in the same transaction (follow_columns()). Columns that the owner added to the feed by hand must accept NULL.
+ * Where the layout changed, the feed relation follows here, in the same transaction
+ * (follow_columns()). Columns that the owner added to the feed by hand must accept NULL.
  *
- * While much is written the WAL writer is woken now and then: its writes and flushes run beside ours, which would otherwise wait in the middle of a page's eviction. (A
- * tenth of the time.)
+ * While much is written the WAL writer is woken now and then: its writes and flushes run beside
+ * ours, which would otherwise wait in the middle of a page's eviction. (A tenth of the time.)
  *
  * A lock on a feed is waited for: capture waits with it (scd2.capture shows for whom).
  */
@@ -76,8 +80,8 @@ typedef struct Writer
 } Writer;
 
 /*
- * Slots for rows in the batch's memory, which outlives the insert. The server copies each row into a slot of TTSOpsHeapTuple before inserting it, so
- * these do not materialize.
+ * Slots for rows in the batch's memory, which outlives the insert. The server copies each row into
+ * a slot of TTSOpsHeapTuple before inserting it, so these do not materialize.
  */
 static TupleTableSlotOps row_slot_ops;
 
@@ -122,7 +126,8 @@ leaf_for(Relation feed, int64 version)
 }
 
 /*
- * The leaf that takes the batch's rows. It is the last one, and no cut comes in between (32_feed_leaves.sql), but the owner may have done what we would not.
+ * The leaf that takes the batch's rows. It is the last one, and no cut comes in between
+ * (32_feed_leaves.sql), but the owner may have done what we would not.
  */
 static Oid
 leaf_for_batch(Scd2Feed *feed, Relation rel)
@@ -374,7 +379,10 @@ feed_is_mixed(const Scd2Feed *feed, int i)
 	return feed->columns[i].has_missing || feed->columns[i].replaces >= 0 || feed->columns[i].gone_at != 0;
 }
 
-/* Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an error for good. */
+/*
+ * Matches the leaf's columns with the layout's, by name. What does not fit was altered by hand: an
+ * error for good.
+ */
 static void
 map_leaf(Writer *w)
 {
@@ -593,7 +601,10 @@ row_version(Writer *w, HeapTuple row)
 	return DatumGetInt64(heap_getattr(row, SCD2_META_COMMIT_VERSION + 1, w->feed->layout, &isnull));
 }
 
-/* Rows are inserted from where the batch has them: a chunk's before the next is read. Of a version that the feed lacks in part, it gets nothing. */
+/*
+ * Rows are inserted from where the batch has them: a chunk's before the next is read. Of a version
+ * that the feed lacks in part, it gets nothing.
+ */
 static void
 write_rows(Writer *w)
 {
@@ -647,7 +658,8 @@ write_into(Scd2Feed *feed, Relation rel)
 }
 
 /*
- * Writes the batch's rows of one feed. In a transaction with a snapshot; may be called again for the same rows after a failure. Raises what the server raises.
+ * Writes the batch's rows of one feed. In a transaction with a snapshot; may be called again for
+ * the same rows after a failure. Raises what the server raises.
  */
 void
 scd2_feed_write(Scd2Feed *feed)
@@ -664,8 +676,9 @@ scd2_feed_write(Scd2Feed *feed)
 }
 
 /*
- * Does an error mean that this feed cannot be written as it is, whenever it is tried? Internal errors (XX) and cancellations (57) are not: the worker dies and
- * tries again, so that a fault of ours never hides behind a gap. Lack of resources and locks (53, 40, 55) pass.
+ * Does an error mean that this feed cannot be written as it is, whenever it is tried? Internal
+ * errors (XX) and cancellations (57) are not: the worker dies and tries again, so that a fault of
+ * ours never hides behind a gap. Lack of resources and locks (53, 40, 55) pass.
  */
 bool
 scd2_feed_error_is_permanent(int sqlerrcode)

@@ -1,14 +1,19 @@
 /*
  * append.c
- *		Flows that append rows: those that are there, then each that is inserted. Nothing is looked up, compared or taken back.
+ *		Flows that append rows: those that are there, then each that is inserted. Nothing is looked
+ *		up, compared or taken back.
  *
- * Over a feed the beginning is exact: the rows of the source as it was at the flow's beginning (table_at), then the inserts of every later version, in batches that move the watermark in the
- * same transaction. So a row that was inserted right after the beginning and deleted before the copy was made is appended, and one that was there and has changed since is appended as it was. After a TRUNCATE in between, the rows
- * that were there cannot be known: the flow says so and begins with the inserts.
+ * Over a feed the beginning is exact: the rows of the source as it was at the flow's beginning
+ * (table_at), then the inserts of every later version, in batches that move the watermark in the
+ * same transaction. So a row that was inserted right after the beginning and deleted before the
+ * copy was made is appended, and one that was there and has changed since is appended as it was.
+ * After a TRUNCATE in between, the rows that were there cannot be known: the flow says so and
+ * begins with the inserts.
  *
  * A flow that runs once appends what its source has, as one snapshot sees it.
  *
- * The filter is no condition of the query but one of its columns: else a batch without a row that passes would tell nothing of how far it read, and the next one read all of it again.
+ * The filter is no condition of the query but one of its columns: else a batch without a row that
+ * passes would tell nothing of how far it read, and the next one read all of it again.
  */
 #include "postgres.h"
 
@@ -26,7 +31,10 @@
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
-/* What the READ statements return, before the flow's columns; after them come, of a feed, ctid and tableoid. */
+/*
+ * What the READ statements return, before the flow's columns; after them come, of a feed, ctid and
+ * tableoid.
+ */
 enum
 {
 	APPEND_VERSION,
@@ -53,7 +61,8 @@ append_columns(StringInfo sql, Scd2Flow *flow)
 }
 
 /*
- * The text of a READ statement: versions ($1, $2] of the feed, from a place on ($3) with SCD2_READ_TAIL; or the rows that are there, over a feed at version $1.
+ * The text of a READ statement: versions ($1, $2] of the feed, from a place on ($3) with
+ * SCD2_READ_TAIL; or the rows that are there, over a feed at version $1.
  */
 void
 scd2_append_read_sql(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -192,7 +201,8 @@ was_truncated(Scd2Flow *flow, Scd2FlowState *state)
 }
 
 /*
- * Makes the first copy, or a refreshed one, or all that a flow does that runs once. In a READ COMMITTED transaction, within SPI, under the flow's lock.
+ * Makes the first copy, or a refreshed one, or all that a flow does that runs once. In a READ
+ * COMMITTED transaction, within SPI, under the flow's lock.
  */
 void
 scd2_append_copy(Scd2Flow *flow, Scd2FlowState *state)

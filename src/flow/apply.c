@@ -2,11 +2,15 @@
  * apply.c
  *		The next batch of a flow.
  *
- * Reads the rows of the feed after the watermark, lets the engine find the row changes, writes them and moves the watermark: one transaction.
+ * Reads the rows of the feed after the watermark, lets the engine find the row changes, writes them
+ * and moves the watermark: one transaction.
  *
- * Reading the tail of a big feed must be cheap. Its index is BRIN, whose unsummarised end is read as a whole. But the writer appends in version order, so what
- * comes after the last applied row lies in its page or behind (not always behind the row: a crash leaves places in the last page that are used again). That row's place is remembered (in this process; each
- * start finds it anew), and the last partition is read from its page on. The place is trusted only while the row is still found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
+ * Reading the tail of a big feed must be cheap. Its index is BRIN, whose unsummarised end is read
+ * as a whole. But the writer appends in version order, so what comes after the last applied row
+ * lies in its page or behind (not always behind the row: a crash leaves places in the last page
+ * that are used again). That row's place is remembered (in this process; each start finds it anew),
+ * and the last partition is read from its page on. The place is trusted only while the row is still
+ * found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
  */
 #include "postgres.h"
 
@@ -26,15 +30,19 @@
 #include "flow/marks.h"
 #include "flow/statements.h"
 
-/* One transaction never takes more than this; it bounds how long a target stays locked and what a failure repeats. */
+/*
+ * One transaction never takes more than this; it bounds how long a target stays locked and what a
+ * failure repeats.
+ */
 #define MAX_VERSIONS	1000000
 
 /* How far the writer may be ahead for a batch without rows to find its place. */
 #define PAGES_BACK		256
 
 /*
- * Is the last applied row still where it was? The lock on the leaf is kept, else a VACUUM FULL that waits for it would move the rows between this look and the reading (and
- * versions would be missed).
+ * Is the last applied row still where it was? The lock on the leaf is kept, else a VACUUM FULL that
+ * waits for it would move the rows between this look and the reading (and versions would be
+ * missed).
  */
 static bool
 hint_holds(Scd2Flow *flow, int64 watermark)
@@ -73,7 +81,10 @@ set_hint(Scd2Flow *flow, ItemPointer tid, int64 version)
 	table_close(leaf, AccessShareLock);
 }
 
-/* How many places of a page are taken: none of one by which the file was extended and that was not written. */
+/*
+ * How many places of a page are taken: none of one by which the file was extended and that was not
+ * written.
+ */
 static OffsetNumber
 places_of_page(Relation leaf, BlockNumber block)
 {
@@ -103,7 +114,8 @@ first_of_page(Relation leaf, BlockNumber block, TupleTableSlot *slot)
 }
 
 /*
- * The batch had no row for the flow, as many in a row may have (updates, where inserted rows are events; what a filter leaves out). The next must not read all of them again: any row up to
+ * The batch had no row for the flow, as many in a row may have (updates, where inserted rows are
+ * events; what a filter leaves out). The next must not read all of them again: any row up to
  * "upto", from near the end of the leaf, will do.
  */
 static void
@@ -169,8 +181,9 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 }
 
 /*
- * Applies versions up to "latest", all of which are in the feed, but not more than a batch's worth. In a transaction, within SPI, under the flow's lock. Returns the
- * rows that were changed in the target.
+ * Applies versions up to "latest", all of which are in the feed, but not more than a batch's worth.
+ * In a transaction, within SPI, under the flow's lock. Returns the rows that were changed in the
+ * target.
  */
 int64
 scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)

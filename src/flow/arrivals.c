@@ -2,13 +2,17 @@
  * arrivals.c
  *		From the rows of an event table, or of a feed that has a sequence of its own, to events of each key.
  *
- * One row is one event, or, with an end_sequence_by, an upsert and a close where it ends, which comes as a row of its own. They come sorted by key and sequence, in whatever order they were inserted; truncates, which have no key, come first. Per key the timeline gets the events, and asks for
- * the rows and the memory that it needs.
+ * One row is one event, or, with an end_sequence_by, an upsert and a close where it ends, which
+ * comes as a row of its own. They come sorted by key and sequence, in whatever order they were
+ * inserted; truncates, which have no key, come first. Per key the timeline gets the events, and
+ * asks for the rows and the memory that it needs.
  *
- * A truncate is an event of every key, remembered as a mark of the target. Keys that have other events in the batch meet it among those; then the rows of all other keys that it cuts are
- * looked for in the target, in a second pass (scd2_read_cuts()).
+ * A truncate is an event of every key, remembered as a mark of the target. Keys that have other
+ * events in the batch meet it among those; then the rows of all other keys that it cuts are looked
+ * for in the target, in a second pass (scd2_read_cuts()).
  *
- * An event that is invalid fails the batch, or goes to scd2.rejected_events, as does one that is too late: then the statement that reads has made JSON of it.
+ * An event that is invalid fails the batch, or goes to scd2.rejected_events, as does one that is
+ * too late: then the statement that reads has made JSON of it.
  */
 #include "postgres.h"
 
@@ -107,7 +111,10 @@ is_truncated_at(ArrivalReceiver *r, int at, Datum sequence)
 	return false;
 }
 
-/* (That a close hides deletes of others that end rows at its very sequence, see timeline.h, is put up with: it would take another flow whose event has the microsecond of the commit.) */
+/*
+ * (That a close hides deletes of others that end rows at its very sequence, see timeline.h, is put
+ * up with: it would take another flow whose event has the microsecond of the commit.)
+ */
 static Scd2EventKind
 delete_kind(Scd2Flow *flow)
 {
@@ -159,7 +166,10 @@ add_event(ArrivalReceiver *r, Datum sequence, Scd2EventKind kind, Scd2Image *ima
 	scd2_timeline_event(&r->timeline, &event);
 }
 
-/* New truncates up to a sequence are events of the key too; "all": those that are left. (Of type 1 the timeline finds them among the marks, unless each column is for itself.) */
+/*
+ * New truncates up to a sequence are events of the key too; "all": those that are left. (Of type 1
+ * the timeline finds them among the marks, unless each column is for itself.)
+ */
 static void
 pass_cuts(ArrivalReceiver *r, Datum upto, bool all)
 {
@@ -322,7 +332,10 @@ scd2_invalid_sequence(Oid type, Datum sequence, const char *what)
 	return invalid;
 }
 
-/* Of a row that has one; looking at its end (which was not made an event of its own if it is NULL), at its beginning. */
+/*
+ * Of a row that has one; looking at its end (which was not made an event of its own if it is NULL),
+ * at its beginning.
+ */
 static char *
 what_is_invalid_of_end(ArrivalReceiver *r, TupleTableSlot *slot)
 {
@@ -483,7 +496,10 @@ begin_keys(ArrivalReceiver *r)
 	r->timeline.nmarks = r->work->nmarks;
 }
 
-/* Changes of a feed at one sequence: the later counts. (What was there before the batch came earlier, and need not remember its place.) */
+/*
+ * Changes of a feed at one sequence: the later counts. (What was there before the batch came
+ * earlier, and need not remember its place.)
+ */
 static Scd2Place
 place_of(ArrivalReceiver *r, TupleTableSlot *slot)
 {
@@ -589,7 +605,8 @@ use_setting(const char *name, const char *value)
 }
 
 /*
- * The settings that the flow's expressions were written for, and how the statement is to be planned. The caller opens and ends a nest level.
+ * The settings that the flow's expressions were written for, and how the statement is to be
+ * planned. The caller opens and ends a nest level.
  */
 void
 scd2_use_settings(Scd2Flow *flow, Scd2Statement which)
@@ -664,7 +681,8 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 }
 
 /*
- * Reads events by one of the READ statements and has the batch collect the changes of rows and memory that follow from them.
+ * Reads events by one of the READ statements and has the batch collect the changes of rows and
+ * memory that follow from them.
  */
 void
 scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)

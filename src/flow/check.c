@@ -1,6 +1,7 @@
 /*
  * check.c
- *		What SQL cannot find out when a flow is created: names along the caller's path, the type and nature of an expression.
+ *		What SQL cannot find out when a flow is created: names along the caller's path, the type and
+ *		nature of an expression.
  */
 #include "postgres.h"
 
@@ -76,7 +77,8 @@ find_along_path(const char *relname)
 }
 
 /*
- * Schema, name and oid (NULL: does not exist) of a relation name as the caller of the public function means it.
+ * Schema, name and oid (NULL: does not exist) of a relation name as the caller of the public
+ * function means it.
  */
 Datum
 scd2_caller_relation(PG_FUNCTION_ARGS)
@@ -166,8 +168,9 @@ position_in_expression(void *expression)
 }
 
 /*
- * The expression over the columns of the relation, made explicit to type "wanted" (InvalidOid: whatever it is). Parses under the current search_path, which in twins is pg_catalog,
- * as when the worker evaluates it.
+ * The expression over the columns of the relation, made explicit to type "wanted" (InvalidOid:
+ * whatever it is). Parses under the current search_path, which in twins is pg_catalog, as when the
+ * worker evaluates it.
  */
 static Node *
 transform(char *expression, Relation rel, Oid wanted, const char *argument)
@@ -225,7 +228,8 @@ scd2_check_immutable(PG_FUNCTION_ARGS)
 }
 
 /*
- * scd2_internal.check_version_query(query text, role oid): raises unless it is one SELECT with one column, as that role reads it.
+ * scd2_internal.check_version_query(query text, role oid): raises unless it is one SELECT with one
+ * column, as that role reads it.
  */
 Datum
 scd2_check_version_query(PG_FUNCTION_ARGS)
@@ -253,7 +257,10 @@ scd2_check_version_query(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* A name[] of the columns of the relation that an expression uses; one that takes the row as a whole uses all. */
+/*
+ * A name[] of the columns of the relation that an expression uses; one that takes the row as a
+ * whole uses all.
+ */
 static Datum
 columns_used(Node *expr, Relation rel)
 {
@@ -319,7 +326,8 @@ flow_catalog(void)
 }
 
 /*
- * The lock under which a worker has a flow: no row of a catalog is locked for it, so nobody's snapshot or vacuum is in its way.
+ * The lock under which a worker has a flow: no row of a catalog is locked for it, so nobody's
+ * snapshot or vacuum is in its way.
  */
 void
 scd2_flow_locktag(LOCKTAG *tag, int flow_id)

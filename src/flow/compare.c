@@ -2,14 +2,20 @@
  * compare.c
  *		What a snapshot has that its target has not, and the other way round.
  *
- * One full join of the source with the rows of the target that were valid just before the snapshot's version reads each of them once. All joined rows come here, where the images are compared, which is
- * cheaper than to have the executor build records for it; what differs is kept, sorted by key. With a million rows and one per cent of changes the join is nearly all the work.
+ * One full join of the source with the rows of the target that were valid just before the
+ * snapshot's version reads each of them once. All joined rows come here, where the images are
+ * compared, which is cheaper than to have the executor build records for it; what differs is kept,
+ * sorted by key. With a million rows and one per cent of changes the join is nearly all the work.
  *
- * Where the target remembers (other flows write into it too), the rows do not show everything. A key that has an event at exactly the version needs the snapshot's own beside it; and the row
- * that covers the version can have values of a later upsert of its run. Such keys come from the target and its memory by a second join; they are few unless the snapshot is late.
+ * Where the target remembers (other flows write into it too), the rows do not show everything. A
+ * key that has an event at exactly the version needs the snapshot's own beside it; and the row that
+ * covers the version can have values of a later upsert of its run. Such keys come from the target
+ * and its memory by a second join; they are few unless the snapshot is late.
  *
- * A key that is NULL or out of scope is seen as it comes. A key that occurs twice is seen among the differences, where it lies beside itself; but not if one of the two rows is as the target has
- * it. Then the join has more pairs than the target has rows: unless a unique index guards the source, they are counted.
+ * A key that is NULL or out of scope is seen as it comes. A key that occurs twice is seen among the
+ * differences, where it lies beside itself; but not if one of the two rows is as the target has it.
+ * Then the join has more pairs than the target has rows: unless a unique index guards the source,
+ * they are counted.
  */
 #include "postgres.h"
 
@@ -34,8 +40,11 @@ typedef struct CompareReceiver
 	Scd2Flow   *flow;
 	TupleTableSlot *difference;
 
-	/* Columns of the join: those of the flow in the source, in the target, then the keys that take a closer look, and whether the row is in scope. (No more: what no row needs costs with a million of them. A key
-	 * that is not NULL says that there is a row.) */
+	/*
+	 * Columns of the join: those of the flow in the source, in the target, then the keys that take
+	 * a closer look, and whether the row is in scope. (No more: what no row needs costs with a
+	 * million of them. A key that is not NULL says that there is a row.)
+	 */
 	int			target;
 	int			looks;			/* 0: none */
 	int			inside;			/* 0: there is no scope */
@@ -193,7 +202,10 @@ join_sql(Scd2Flow *flow)
 	return sql.data;
 }
 
-/* Runs a query with the version as $1, under the active snapshot; rows go to "dest", or (NULL) stay in SPI's table. */
+/*
+ * Runs a query with the version as $1, under the active snapshot; rows go to "dest", or (NULL) stay
+ * in SPI's table.
+ */
 static void
 run_query(Scd2Comparison *comparison, const char *sql, DestReceiver *dest)
 {
@@ -430,8 +442,9 @@ check_differences(Scd2Comparison *comparison)
 }
 
 /*
- * Reads the source and compares it with the target as it was just before the version, as the active snapshot sees both. As the target's owner, within SPI. Raises for keys that are NULL, occur more than
- * once or are out of scope.
+ * Reads the source and compares it with the target as it was just before the version, as the active
+ * snapshot sees both. As the target's owner, within SPI. Raises for keys that are NULL, occur more
+ * than once or are out of scope.
  */
 void
 scd2_compare(Scd2Comparison *comparison)

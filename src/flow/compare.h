@@ -9,7 +9,10 @@
 
 #include "flow/work.h"
 
-/* Columns of a difference, after those of the flow (of a key that the snapshot lacks, only the keys are there). */
+/*
+ * Columns of a difference, after those of the flow (of a key that the snapshot lacks, only the keys
+ * are there).
+ */
 enum
 {
 	SCD2_DIFFERENCE_HERE,		/* the snapshot has the key */

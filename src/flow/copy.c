@@ -8,10 +8,13 @@
  *   2. capture passes the end of the log as it was after S: now the feed has every transaction that S saw;
  *   3. what S saw of versions after V is undone by the images in the feed (events.c says how).
  *
- * The target is the source at V now, valid since T, and every later version is applied once. A row that a transaction changed that S did not see was copied as it was before.
+ * The target is the source at V now, valid since T, and every later version is applied once. A row
+ * that a transaction changed that S did not see was copied as it was before.
  *
- * A TRUNCATE does not say what it took, so one that S saw cannot be undone: the flow begins right after it instead, and says so. A full refresh is the same with a target that has
- * rows: they are deleted in the same transaction, so readers see the old ones until it commits. After a TRUNCATE it fails, for it would lose history that is there.
+ * A TRUNCATE does not say what it took, so one that S saw cannot be undone: the flow begins right
+ * after it instead, and says so. A full refresh is the same with a target that has rows: they are
+ * deleted in the same transaction, so readers see the old ones until it commits. After a TRUNCATE
+ * it fails, for it would lose history that is there.
  */
 #include "postgres.h"
 
@@ -55,7 +58,10 @@ enabled_at(Scd2Flow *flow)
 	return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
-/* Time of a version, as the feed tells it: of its last change at or before it, or (given) of its enabling. As the owner, as all that looks into users' tables. */
+/*
+ * Time of a version, as the feed tells it: of its last change at or before it, or (given) of its
+ * enabling. As the owner, as all that looks into users' tables.
+ */
 static TimestampTz
 version_timestamp(Scd2Flow *flow, int64 version, TimestampTz enabled)
 {
@@ -181,8 +187,8 @@ check_columns(Scd2Flow *flow)
 }
 
 /*
- * Before S is taken: a TRUNCATE or a rewrite that commits while we wait for its lock would empty the table for an S that is older. With the lock in hand S sees it, or it
- * comes after us.
+ * Before S is taken: a TRUNCATE or a rewrite that commits while we wait for its lock would empty
+ * the table for an S that is older. With the lock in hand S sees it, or it comes after us.
  */
 void
 scd2_lock_source(Scd2Flow *flow)
@@ -220,7 +226,8 @@ give_way(Scd2Flow *flow)
 }
 
 /*
- * Step 2. It takes as long as capture takes; if the workers are told to look whether they are wanted, the copy ends, so that they can.
+ * Step 2. It takes as long as capture takes; if the workers are told to look whether they are
+ * wanted, the copy ends, so that they can.
  */
 static void
 wait_for_capture(Scd2Flow *flow)
@@ -292,7 +299,8 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 /* ---- event tables ---- */
 
 /*
- * A copy begins with an empty target, unless another flow's events are in it: in a full refresh the first of them empties it.
+ * A copy begins with an empty target, unless another flow's events are in it: in a full refresh the
+ * first of them empties it.
  */
 bool
 scd2_has_target_for_itself(Scd2Flow *flow)
@@ -375,7 +383,8 @@ read_source_events(Scd2Work *work)
 }
 
 /*
- * Rows that are there are events like any: they go through the timeline, and so do those that came into the feed meanwhile and that S does not see. All that was captured before S was taken is
+ * Rows that are there are events like any: they go through the timeline, and so do those that came
+ * into the feed meanwhile and that S does not see. All that was captured before S was taken is
  * visible in it, so the feed is read from there on; order does not matter.
  */
 static void
@@ -419,7 +428,8 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 }
 
 /*
- * A feed with a sequence of its own: the rows at the flow's beginning are upserts, and every later version is applied in batches.
+ * A feed with a sequence of its own: the rows at the flow's beginning are upserts, and every later
+ * version is applied in batches.
  */
 static void
 copy_changes(Scd2Flow *flow, Scd2FlowState *state)
@@ -463,7 +473,8 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 }
 
 /*
- * Makes the first copy, or a refreshed one. In a READ COMMITTED transaction, within SPI, under the flow's lock.
+ * Makes the first copy, or a refreshed one. In a READ COMMITTED transaction, within SPI, under the
+ * flow's lock.
  */
 void
 scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)

@@ -2,14 +2,19 @@
  * direct.c
  *		Writing a plain target without going through SQL.
  *
- * A batch writes rows that it has just looked up, in key order. Through the executor each of them is put into a tuplestore, read again, joined with the target by its place, fetched
- * again and rebuilt; measured for a million closes and inserts, that is half of all time. Here a close is one update of the row at hand, and inserts go in a page at a time.
+ * A batch writes rows that it has just looked up, in key order. Through the executor each of them
+ * is put into a tuplestore, read again, joined with the target by its place, fetched again and
+ * rebuilt; measured for a million closes and inserts, that is half of all time. Here a close is one
+ * update of the row at hand, and inserts go in a page at a time.
  *
- * Only for targets where that is the same as INSERT, UPDATE and DELETE: an ordinary heap of the shape that flows create, perhaps with more columns and indexes. Triggers other than the guard, generated
- * columns, defaults, row security in force, deferrable or foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as the
- * target's owner, who we are.
+ * Only for targets where that is the same as INSERT, UPDATE and DELETE: an ordinary heap of the
+ * shape that flows create, perhaps with more columns and indexes. Triggers other than the guard,
+ * generated columns, defaults, row security in force, deferrable or foreign unique indexes: those
+ * go through SQL (work.c). Checks are checked and all indexes kept, as the target's owner, who we
+ * are.
  *
- * Rows that end are written at once, new ones gathered and written after; so unique indexes must not reach across keys.
+ * Rows that end are written at once, new ones gathered and written after; so unique indexes must
+ * not reach across keys.
  */
 #include "postgres.h"
 

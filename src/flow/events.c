@@ -2,19 +2,26 @@
  * events.c
  *		From the rows of a feed to the events of each key.
  *
- * With a feed's default sequence a key has one event per version: its net effect. Per key, the images that are live are counted: an insert or post-image adds one,
- * a pre-image or delete takes away an equal one, else the one from before the version; a TRUNCATE takes away all. What is left at the end is the
- * upsert; nothing left is a close if the image from before was taken, else nothing. (Not "the last row decides": over a deferrable key SET id = id + 1 makes 1 -> 2,
- * 2 -> 3, 3 -> 4, and the last row of keys 2 and 3 is a pre-image.)
+ * With a feed's default sequence a key has one event per version: its net effect. Per key, the
+ * images that are live are counted: an insert or post-image adds one, a pre-image or delete takes
+ * away an equal one, else the one from before the version; a TRUNCATE takes away all. What is left
+ * at the end is the upsert; nothing left is a close if the image from before was taken, else
+ * nothing. (Not "the last row decides": over a deferrable key SET id = id + 1 makes 1 -> 2, 2 -> 3,
+ * 3 -> 4, and the last row of keys 2 and 3 is a pre-image.)
  *
- * A flow may leave images out (source_filter, apply_as_deletes): then all this is said of those that are left, and the target is the history of the rows that are not left out.
+ * A flow may leave images out (source_filter, apply_as_deletes): then all this is said of those
+ * that are left, and the target is the history of the rows that are not left out.
  *
- * Undoing (the first copy) counts over all versions at once, and asks the opposite: the image that was taken without having been added is what the key was at the beginning;
- * if there is none and something was added, there was no row.
+ * Undoing (the first copy) counts over all versions at once, and asks the opposite: the image that
+ * was taken without having been added is what the key was at the beginning; if there is none and
+ * something was added, there was no row.
  *
- * A query gives the rows as they come; they are sorted by key here (tuplesort, within work_mem) and then taken key by key. Half of an update's rows need not be sorted: where a unique
- * index that is checked row by row guards the keys, a key never has two live images, so a pre-image that its post-image follows under the same key says nothing that
- * the post-image does not: one row that *replaces*. Should a key have two images after all (the index was another one when the changes were made), the batch begins again with all rows.
+ * A query gives the rows as they come; they are sorted by key here (tuplesort, within work_mem) and
+ * then taken key by key. Half of an update's rows need not be sorted: where a unique index that is
+ * checked row by row guards the keys, a key never has two live images, so a pre-image that its
+ * post-image follows under the same key says nothing that the post-image does not: one row that
+ * *replaces*. Should a key have two images after all (the index was another one when the changes
+ * were made), the batch begins again with all rows.
  */
 #include "postgres.h"
 

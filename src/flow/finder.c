@@ -2,8 +2,9 @@
  * finder.c
  *		Rows of one key, by descents of an index over (keys, sequence).
  *
- * No plan can turn this into a hash of the whole history, and the cost per key does not depend on how many versions the key has.
- * What is found is what the active snapshot of scd2_finder_begin() sees; it must live as long as the finder.
+ * No plan can turn this into a hash of the whole history, and the cost per key does not depend on
+ * how many versions the key has. What is found is what the active snapshot of scd2_finder_begin()
+ * sees; it must live as long as the finder.
  */
 #include "postgres.h"
 

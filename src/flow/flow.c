@@ -2,8 +2,9 @@
  * flow.c
  *		A flow as the worker has it at hand: definition, layout of its relations, prepared statements.
  *
- * Loaded once and kept from batch to batch: a small batch must not pay for catalog queries. A relcache invalidation of target, feed or leaf marks it
- * stale, and it is loaded again before its next batch, as after a change of the definition.
+ * Loaded once and kept from batch to batch: a small batch must not pay for catalog queries. A
+ * relcache invalidation of target, feed or leaf marks it stale, and it is loaded again before its
+ * next batch, as after a change of the definition.
  */
 #include "postgres.h"
 
@@ -403,7 +404,10 @@ read_sequence_order(Scd2Flow *flow)
 	fmgr_info_cxt(get_opcode(get_opfamily_member(type->btree_opf, intype, intype, BTGreaterEqualStrategyNumber)), &flow->sequence_not_less, flow->cxt);
 }
 
-/* How keys compare: as the primary key orders them, whose columns must be the keys in their order, then the start. */
+/*
+ * How keys compare: as the primary key orders them, whose columns must be the keys in their order,
+ * then the start.
+ */
 static void
 read_key_order(Scd2Flow *flow)
 {
@@ -440,7 +444,8 @@ read_key_order(Scd2Flow *flow)
 }
 
 /*
- * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does not fit any more.
+ * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does
+ * not fit any more.
  */
 Scd2Flow *
 scd2_flow_load(int flow_id)

@@ -2,7 +2,8 @@
  * gather.c
  *		Writing new rows of a plain heap a page at a time.
  *
- * Checks are checked and all indexes kept; nothing else of what INSERT does is done (direct.c says for which tables that is the same).
+ * Checks are checked and all indexes kept; nothing else of what INSERT does is done (direct.c says
+ * for which tables that is the same).
  */
 #include "postgres.h"
 
@@ -18,7 +19,8 @@
 #define BYTES_AT_ONCE	(256 * 1024)
 
 /*
- * The relation must be open and locked for writing until scd2_gather_end(). All of it lives in the current memory context.
+ * The relation must be open and locked for writing until scd2_gather_end(). All of it lives in the
+ * current memory context.
  */
 Scd2Gather *
 scd2_gather_begin(Relation rel)

@@ -2,8 +2,9 @@
  * image.c
  *		The stored image of a row's selected columns: copying and comparing.
  *
- * Equality is that of record_image_eq: it exists for every type, sees 'Ana' -> 'ANA' in citext and 1.0 -> 1.00 in numeric, and NULL equals NULL. (A value that is
- * compressed or stored out of line equals the plain one: datum_image_eq looks through that.)
+ * Equality is that of record_image_eq: it exists for every type, sees 'Ana' -> 'ANA' in citext and
+ * 1.0 -> 1.00 in numeric, and NULL equals NULL. (A value that is compressed or stored out of line
+ * equals the plain one: datum_image_eq looks through that.)
  */
 #include "postgres.h"
 
@@ -15,7 +16,8 @@
 #include "flow/image.h"
 
 /*
- * Copies into the current memory context, in one piece: a hot key goes through thousands of images, each freed as soon as the next has come.
+ * Copies into the current memory context, in one piece: a hot key goes through thousands of images,
+ * each freed as soon as the next has come.
  */
 Scd2Image *
 scd2_image_copy(const Scd2Shape *shape, const Datum *values, const bool *isnull)
@@ -98,7 +100,8 @@ scd2_image_equal_untracked(const Scd2Shape *shape, const Scd2Image *a, const Scd
 }
 
 /*
- * The tracked columns of one image and the others of another, in the current memory context. Borrows the values: it lives no longer than both.
+ * The tracked columns of one image and the others of another, in the current memory context.
+ * Borrows the values: it lives no longer than both.
  */
 Scd2Image *
 scd2_image_combine(const Scd2Shape *shape, const Scd2Image *tracked, const Scd2Image *untracked)

@@ -2,16 +2,23 @@
  * lateness.c
  *		How late events may be: the horizon of a flow, and what is forgotten below it.
  *
- * A flow's horizon is the highest sequence it has seen less its max_lateness. Which events are below it is a matter of the order in which they arrive, so the statement that reads says of each what the horizon
- * was when it came: whatever the batches are, the same events are too late. (Rows that were there before the flow came all at once: none is too late.) Sequences that are far ahead of the commit that brought
- * them (a clock that is wrong) do not move it.
+ * A flow's horizon is the highest sequence it has seen less its max_lateness. Which events are
+ * below it is a matter of the order in which they arrive, so the statement that reads says of each
+ * what the horizon was when it came: whatever the batches are, the same events are too late. (Rows
+ * that were there before the flow came all at once: none is too late.) Sequences that are far ahead
+ * of the commit that brought them (a clock that is wrong) do not move it.
  *
- * What is remembered below the lowest horizon of the flows into a target can matter no more, and is forgotten now and then, with the marks; of rows that go on over the horizon, what was sent is kept where the row does not
- * show it.
+ * What is remembered below the lowest horizon of the flows into a target can matter no more, and is
+ * forgotten now and then, with the marks; of rows that go on over the horizon, what was sent is
+ * kept where the row does not show it.
  *
- * So a flow that comes later cannot have its old events mixed with the others': they come behind a mark that says how each key was at the lowest horizon, fill in history before it, and change nothing after it.
+ * So a flow that comes later cannot have its old events mixed with the others': they come behind a
+ * mark that says how each key was at the lowest horizon, fill in history before it, and change
+ * nothing after it.
  *
- * Highest sequence and horizon are part of the flow's state, in the text form of marks.c. Types that have differences are the server's own (42_flow.sql), so to read them as anybody is safe.
+ * Highest sequence and horizon are part of the flow's state, in the text form of marks.c. Types
+ * that have differences are the server's own (42_flow_arguments.sql), so to read them as anybody is
+ * safe.
  */
 #include "postgres.h"
 
@@ -31,7 +38,10 @@
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
-/* A memory of so many pages is looked through with every batch that moves the horizon; a larger one once a minute. */
+/*
+ * A memory of so many pages is looked through with every batch that moves the horizon; a larger one
+ * once a minute.
+ */
 #define SMALL_MEMORY	64
 #define FORGET_EVERY	60000	/* ms */
 
@@ -41,7 +51,10 @@ compare(Scd2Flow *flow, Datum a, Datum b)
 	return DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, a, b));
 }
 
-/* The lowest horizon of the flows into the target; of other ones, where "others". False: one of them has none. */
+/*
+ * The lowest horizon of the flows into the target; of other ones, where "others". False: one of
+ * them has none.
+ */
 static bool
 lowest_horizon(Scd2Flow *flow, bool others, Datum *lowest)
 {
@@ -76,7 +89,8 @@ lowest_horizon(Scd2Flow *flow, bool others, Datum *lowest)
 }
 
 /*
- * Below what nothing is remembered of the other flows into the target; false if all is. Within SPI, as ourselves, with the target's lock.
+ * Below what nothing is remembered of the other flows into the target; false if all is. Within SPI,
+ * as ourselves, with the target's lock.
  */
 bool
 scd2_lateness_lowest(Scd2Flow *flow, Datum *lowest)
@@ -85,7 +99,8 @@ scd2_lateness_lowest(Scd2Flow *flow, Datum *lowest)
 }
 
 /*
- * What the flow has seen so far, before a batch. Within SPI, as ourselves; lives in the current memory context.
+ * What the flow has seen so far, before a batch. Within SPI, as ourselves; lives in the current
+ * memory context.
  */
 void
 scd2_lateness_load(Scd2Flow *flow)
@@ -114,7 +129,9 @@ scd2_lateness_load(Scd2Flow *flow)
 }
 
 /*
- * A flow begins and has seen nothing. "joins": it comes to other flows; if those have a horizon, puts the mark there. Within SPI, as ourselves, with the target's lock; scd2_lateness_joined() does the rest, as the owner.
+ * A flow begins and has seen nothing. "joins": it comes to other flows; if those have a horizon,
+ * puts the mark there. Within SPI, as ourselves, with the target's lock; scd2_lateness_joined()
+ * does the rest, as the owner.
  */
 void
 scd2_lateness_begin(Scd2Flow *flow, bool joins)
@@ -153,7 +170,8 @@ scd2_lateness_joined(Scd2Work *work)
 }
 
 /*
- * Looks at an event: false if it is too late. Else the highest sequence seen may move. (The end of a row is as late as its beginning.)
+ * Looks at an event: false if it is too late. Else the highest sequence seen may move. (The end of
+ * a row is as late as its beginning.)
  */
 bool
 scd2_lateness_see(Scd2Work *work, TupleTableSlot *slot)

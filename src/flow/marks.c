@@ -2,10 +2,13 @@
  * marks.c
  *		Events of every key of a target: truncates and complete snapshots.
  *
- * Each is remembered once (scd2_internal.mark), whoever brought it, for whoever brings late events; the timeline says what becomes of them. A flow keeps those it has read, and before each batch
- * reads those that are new: who writes marks has the target's lock, so their numbers ascend as they become visible.
+ * Each is remembered once (scd2_internal.mark), whoever brought it, for whoever brings late events;
+ * the timeline says what becomes of them. A flow keeps those it has read, and before each batch
+ * reads those that are new: who writes marks has the target's lock, so their numbers ascend as they
+ * become visible.
  *
- * Sequences are in the catalog as text, in a form that does not depend on the session: a snapshot may be applied in anybody's.
+ * Sequences are in the catalog as text, in a form that does not depend on the session: a snapshot
+ * may be applied in anybody's.
  */
 #include "postgres.h"
 
@@ -29,7 +32,10 @@ static const char *const text_settings[][2] = {
 	{"TimeZone", "UTC"}, {"DateStyle", "ISO, YMD"}, {"IntervalStyle", "postgres"}, {"bytea_output", "hex"}, {"extra_float_digits", "1"},
 };
 
-/* To read or write a value as text can run code of its type's owner (the check of a domain in an array): as the owner of the target. Returns a level of settings. */
+/*
+ * To read or write a value as text can run code of its type's owner (the check of a domain in an
+ * array): as the owner of the target. Returns a level of settings.
+ */
 static int
 become_owner(Scd2Flow *flow, Scd2Identity *before)
 {
@@ -149,7 +155,8 @@ scd2_assume_horizon(Scd2Flow *flow, Datum sequence)
 }
 
 /*
- * Reads the target's marks, also those of this transaction, if there are others than those at hand. Within SPI, as ourselves.
+ * Reads the target's marks, also those of this transaction, if there are others than those at hand.
+ * Within SPI, as ourselves.
  */
 void
 scd2_load_marks(Scd2Flow *flow)
@@ -184,7 +191,8 @@ scd2_load_marks(Scd2Flow *flow)
 }
 
 /*
- * A truncate, or a snapshot of the flow's scope, goes into the catalog. Within SPI, as ourselves, with the target's lock.
+ * A truncate, or a snapshot of the flow's scope, goes into the catalog. Within SPI, as ourselves,
+ * with the target's lock.
  */
 void
 scd2_record_mark(Scd2Flow *flow, Datum sequence, bool snapshot)
@@ -201,7 +209,8 @@ scd2_record_mark(Scd2Flow *flow, Datum sequence, bool snapshot)
 }
 
 /*
- * A horizon: all keys are there as they are, just before all that is at it. Within SPI, as ourselves, with the target's lock.
+ * A horizon: all keys are there as they are, just before all that is at it. Within SPI, as
+ * ourselves, with the target's lock.
  */
 void
 scd2_record_horizon(Scd2Flow *flow, Datum sequence)

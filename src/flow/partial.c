@@ -2,14 +2,19 @@
  * partial.c
  *		Upserts that do not send all columns: NULL means "not sent" in some.
  *
- * An image is *partial*, as an event brings it, or *whole*, as a row is; in a whole one NULL is a value in every column. A partial image is resolved against the image before it: what it does not
- * send is as it was, unless the key was not there. Upserts at one sequence are one: of each column the greatest value that is sent. That is a union, so their order does not matter.
+ * An image is *partial*, as an event brings it, or *whole*, as a row is; in a whole one NULL is a
+ * value in every column. A partial image is resolved against the image before it: what it does not
+ * send is as it was, unless the key was not there. Upserts at one sequence are one: of each column
+ * the greatest value that is sent. That is a union, so their order does not matter.
  *
- * Type 2 resolves each event again when something changed before it (timeline.c), so what events sent is remembered: see remember_first() there.
+ * Type 2 resolves each event again when something changed before it (timeline.c), so what events
+ * sent is remembered: see remember_first() there.
  *
- * Type 1 needs less. Of each column only the last value that was sent counts, and a delete takes away what was sent up to it. So per column one sequence is remembered: since when it is as it is, by a
- * value or (NULL) by a delete. All is the greatest of something, and again the order of events does not matter. (A close would not fit in: whether it counts depends on whether an upsert was at its sequence, which nobody
- * remembers.)
+ * Type 1 needs less. Of each column only the last value that was sent counts, and a delete takes
+ * away what was sent up to it. So per column one sequence is remembered: since when it is as it is,
+ * by a value or (NULL) by a delete. All is the greatest of something, and again the order of events
+ * does not matter. (A close would not fit in: whether it counts depends on whether an upsert was at
+ * its sequence, which nobody remembers.)
  */
 #include "postgres.h"
 
@@ -39,7 +44,8 @@ scd2_sends_all(const Scd2Shape *shape, const Scd2Image *image)
 }
 
 /*
- * The image, whole: with what it does not send as it was before (NULL: there was nothing). A copy in the current memory context, or the image itself if it sends all.
+ * The image, whole: with what it does not send as it was before (NULL: there was nothing). A copy
+ * in the current memory context, or the image itself if it sends all.
  */
 Scd2Image *
 scd2_image_resolve(const Scd2Shape *shape, Scd2Image *image, const Scd2Image *before)
@@ -83,7 +89,8 @@ greater(const Scd2Shape *shape, int column, const Scd2Image *a, const Scd2Image 
 }
 
 /*
- * What two images at one sequence send together: "a" itself if "b" adds nothing, else a copy in the current memory context. "conflict": both send a column, differently.
+ * What two images at one sequence send together: "a" itself if "b" adds nothing, else a copy in the
+ * current memory context. "conflict": both send a column, differently.
  */
 Scd2Image *
 scd2_image_merge(const Scd2Shape *shape, Scd2Image *a, Scd2Image *b, bool *conflict)
@@ -174,7 +181,10 @@ against_column(const Scd2Current *c, Scd2Timeline *t, int i, Datum sequence)
 	return c->never[i] ? 1 : compare(t, sequence, c->since[i]);
 }
 
-/* Is a column of an upsert newer than what is there, or as new and greater? What a delete took away at its sequence stays so. */
+/*
+ * Is a column of an upsert newer than what is there, or as new and greater? What a delete took away
+ * at its sequence stays so.
+ */
 static bool
 column_wins(const Scd2Current *c, Scd2Timeline *t, int i, const Scd2Event *event)
 {
@@ -281,7 +291,8 @@ is_there_before(Scd2Timeline *t, Datum sequence)
 }
 
 /*
- * An upsert meets a complete snapshot at its own sequence, which is an event there too: of the key as it was just before, whole, so that of each column the greater value counts; or a delete, which
+ * An upsert meets a complete snapshot at its own sequence, which is an event there too: of the key
+ * as it was just before, whole, so that of each column the greater value counts; or a delete, which
  * wins. True: it does.
  */
 static bool

@@ -2,12 +2,16 @@
  * rebuild.c
  *		A target made again beside the one that is there: to compare the two, or to take rows from.
  *
- * scd2.check_target() (47_check_target.sql) registers copies of the target's flows that write into an empty temporary table, in its own transaction, so that no worker ever sees them. Here one of
- * them is run, by the same engine as always: its first copy, then batches up to the version that the flow itself has applied. What the engine says of the sources is what the target must hold.
+ * scd2.check_target() (47_check_target.sql) registers copies of the target's flows that write into
+ * an empty temporary table, in its own transaction, so that no worker ever sees them. Here one of
+ * them is run, by the same engine as always: its first copy, then batches up to the version that
+ * the flow itself has applied. What the engine says of the sources is what the target must hold.
  *
- * For that, rows of event tables count as they were at the flow's beginning (and then as they were inserted), for who cleans up an event table changes nothing in its targets.
+ * For that, rows of event tables count as they were at the flow's beginning (and then as they were
+ * inserted), for who cleans up an event table changes nothing in its targets.
  *
- * scd2.full_refresh() of some keys (48_refresh_keys.sql) does the same, with event tables as they are now, and has the rows of these keys replaced.
+ * scd2.full_refresh() of some keys (48_refresh_keys.sql) does the same, with event tables as they
+ * are now, and has the rows of these keys replaced.
  */
 #include "postgres.h"
 
@@ -78,7 +82,10 @@ run_flow(Scd2Flow *flow, int64 upto)
 	MemoryContextDelete(batch);
 }
 
-/* scd2_internal.rebuild(flow_id integer, upto bigint, from_beginning boolean): a flow is loaded for this one call, for nothing tells sessions that it changes. */
+/*
+ * scd2_internal.rebuild(flow_id integer, upto bigint, from_beginning boolean): a flow is loaded for
+ * this one call, for nothing tells sessions that it changes.
+ */
 Datum
 scd2_rebuild(PG_FUNCTION_ARGS)
 {

@@ -2,13 +2,17 @@
  * recall.c
  *		What a target's rows do not show of the events behind them: <target>_memory.
  *
- * Of type 2 a row per key and sequence, with the untracked values of the event before (the timeline says why that is enough); key columns are untracked too: they hold the spelling that they had in the
- * event before. Of type 1 a row per key: its last event. Where the sequence is a selected column, the rows of a type 1 target show it themselves, and only deletes are remembered.
+ * Of type 2 a row per key and sequence, with the untracked values of the event before (the timeline
+ * says why that is enough); key columns are untracked too: they hold the spelling that they had in
+ * the event before. Of type 1 a row per key: its last event. Where the sequence is a selected
+ * column, the rows of a type 1 target show it themselves, and only deletes are remembered.
  *
- * Where NULL says nothing, of type 2 whatever was sent is kept as it was, in columns of the same names, and is complete; of type 1 an array says since when each such column is as it is, in the order of the
- * target's columns.
+ * Where NULL says nothing, of type 2 whatever was sent is kept as it was, in columns of the same
+ * names, and is complete; of type 1 an array says since when each such column is as it is, in the
+ * order of the target's columns.
  *
- * The table is ours alone, an ordinary heap in the target's schema, so it is written directly. In-order input finds it empty, and then it is not looked into at all.
+ * The table is ours alone, an ordinary heap in the target's schema, so it is written directly.
+ * In-order input finds it empty, and then it is not looked into at all.
  */
 #include "postgres.h"
 
@@ -116,7 +120,10 @@ read_image(Scd2Recall *recall)
 	return image;
 }
 
-/* Type 1: since when each column that ignores NULL is as it is. A column that is newer than the row never was sent. */
+/*
+ * Type 1: since when each column that ignores NULL is as it is. A column that is newer than the row
+ * never was sent.
+ */
 static void
 read_since(Scd2Recall *recall, Scd2Memory *memory)
 {
@@ -183,7 +190,10 @@ below(Scd2Recall *recall, Datum lowest)
 										   slot_getattr(recall->finder->slot, flow->memory_sequence, &isnull), lowest)) < 0;
 }
 
-/* Has the row, which begins below "lowest", an upsert at or above it that must be resolved? Then all that was sent since its beginning is needed. */
+/*
+ * Has the row, which begins below "lowest", an upsert at or above it that must be resolved? Then
+ * all that was sent since its beginning is needed.
+ */
 static bool
 goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *row)
 {
@@ -200,7 +210,10 @@ goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row
 										slot_getattr(recall->finder->slot, flow->memory_sequence, &isnull), row->end)) < 0;
 }
 
-/* Moves on to the next of the key's memories that the timeline needs: the last below "lowest", then those from there on. Mostly nothing is above. */
+/*
+ * Moves on to the next of the key's memories that the timeline needs: the last below "lowest", then
+ * those from there on. Mostly nothing is above.
+ */
 static bool
 find_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)
 {
@@ -250,7 +263,8 @@ shown_by(Scd2Recall *recall, const Scd2Row *row)
 }
 
 /*
- * The next memory of the key in work, NULL at the end; see scd2_work_next_row(). "first": the first of the rows that were given, NULL if there is none.
+ * The next memory of the key in work, NULL at the end; see scd2_work_next_row(). "first": the first
+ * of the rows that were given, NULL if there is none.
  */
 Scd2Memory *
 scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)

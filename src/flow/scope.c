@@ -2,11 +2,15 @@
  * scope.c
  *		Of which keys a complete snapshot speaks.
  *
- * A snapshot that is remembered (a mark of the target) says something of the keys for which its scope, an expression over the key columns, is true. Whoever brings late events into the target has to
- * ask it, also when the flow that took the snapshot is long gone; so a mark has its scope with it, with the settings that it was written under. Its functions are immutable (40_flow_check.sql
- * sees to that), so the answer is always the one that was given when the snapshot was taken.
+ * A snapshot that is remembered (a mark of the target) says something of the keys for which its
+ * scope, an expression over the key columns, is true. Whoever brings late events into the target
+ * has to ask it, also when the flow that took the snapshot is long gone; so a mark has its scope
+ * with it, with the settings that it was written under. Its functions are immutable
+ * (40_flow_check.sql sees to that), so the answer is always the one that was given when the
+ * snapshot was taken.
  *
- * Scopes are kept with the flow in work, each once, ready to be evaluated over a row of the target of which nothing but the key is filled in.
+ * Scopes are kept with the flow in work, each once, ready to be evaluated over a row of the target
+ * of which nothing but the key is filled in.
  */
 #include "postgres.h"
 
@@ -86,7 +90,8 @@ use_settings(List *settings)
 }
 
 /*
- * The place of a scope among those of the flow; made ready if it is new. "alias": what its columns may be qualified with; "settings": "name=value". As the target's owner.
+ * The place of a scope among those of the flow; made ready if it is new. "alias": what its columns
+ * may be qualified with; "settings": "name=value". As the target's owner.
  */
 int
 scd2_scope_find(Scd2Flow *flow, const char *expression, const char *alias, List *settings)

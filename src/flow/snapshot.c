@@ -2,15 +2,21 @@
  * snapshot.c
  *		Complete snapshots as a source.
  *
- * A snapshot of version v is an upsert at v of each row of the source, and a delete at v of every other key in scope. compare.c finds the keys for which that is not what was just before v; those go through
- * the timeline, as events do. The others write nothing. Where the target remembers (other flows write into it too), the snapshot is remembered as a mark of the target, added when its events
- * are in: so it is evidence for the keys that were as they are, and an event that comes later with a sequence at or below v finds out (timeline.c).
+ * A snapshot of version v is an upsert at v of each row of the source, and a delete at v of every
+ * other key in scope. compare.c finds the keys for which that is not what was just before v; those
+ * go through the timeline, as events do. The others write nothing. Where the target remembers
+ * (other flows write into it too), the snapshot is remembered as a mark of the target, added when
+ * its events are in: so it is evidence for the keys that were as they are, and an event that comes
+ * later with a sequence at or below v finds out (timeline.c).
  *
- * Applied either by scd2.apply_snapshot(), in the transaction of whoever calls it, or by a worker, every refresh_interval or once. Both hold the flow's lock until their transaction ends, and read the
- * source under a snapshot that they take with it in hand; a caller whose snapshot is older (repeatable read) gets a serialization failure if anything was applied since (45_snapshot.sql). All that
- * it writes, with the version in flow_state, is one transaction.
+ * Applied either by scd2.apply_snapshot(), in the transaction of whoever calls it, or by a worker,
+ * every refresh_interval or once. Both hold the flow's lock until their transaction ends, and read
+ * the source under a snapshot that they take with it in hand; a caller whose snapshot is older
+ * (repeatable read) gets a serialization failure if anything was applied since (45_snapshot.sql).
+ * All that it writes, with the version in flow_state, is one transaction.
  *
- * Guards come before anything is written: what an aborted transaction wrote is still in the table's way. Only in a type 1 target that remembers it takes the timeline to know what a snapshot
+ * Guards come before anything is written: what an aborted transaction wrote is still in the table's
+ * way. Only in a type 1 target that remembers it takes the timeline to know what a snapshot
  * deletes; there it is asked twice.
  */
 #include "postgres.h"
@@ -181,8 +187,9 @@ begin_key(TakenSnapshot *s, TupleTableSlot *difference)
 }
 
 /*
- * Was the key just before the version as the snapshot has it, without an event at the version? Something later is remembered of it: so the row that covers the version may be of other untracked values
- * than it had then.
+ * Was the key just before the version as the snapshot has it, without an event at the version?
+ * Something later is remembered of it: so the row that covers the version may be of other untracked
+ * values than it had then.
  */
 static bool
 is_evidence(TakenSnapshot *s, const Scd2Image *image)
@@ -429,7 +436,8 @@ timestamp_of(Scd2Flow *flow, Datum version, TimestampTz started)
 }
 
 /*
- * Takes a snapshot of the source as the active snapshot (which is the transaction's own) sees it. Within SPI, as ourselves, under the flow's and the target's locks.
+ * Takes a snapshot of the source as the active snapshot (which is the transaction's own) sees it.
+ * Within SPI, as ourselves, under the flow's and the target's locks.
  */
 static SnapshotCounts
 take_snapshot(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *request)
@@ -533,7 +541,10 @@ version_from_text(Scd2Flow *flow, char *text)
 	return version;
 }
 
-/* The version of the snapshot that a worker takes, as the active snapshot sees it; false: there is none now. As the target's owner. */
+/*
+ * The version of the snapshot that a worker takes, as the active snapshot sees it; false: there is
+ * none now. As the target's owner.
+ */
 static bool
 query_version(Scd2Flow *flow, Datum *version)
 {
@@ -560,7 +571,10 @@ query_version(Scd2Flow *flow, Datum *version)
 
 /* ---- by a worker ---- */
 
-/* In a refresh of a target whose snapshots are applied by hand: what the source shows now, at the version it had. */
+/*
+ * In a refresh of a target whose snapshots are applied by hand: what the source shows now, at the
+ * version it had.
+ */
 static bool
 worker_version(Scd2Flow *flow, Datum *version)
 {
@@ -601,7 +615,8 @@ check_version_found(Scd2Flow *flow, const SnapshotRequest *request)
 }
 
 /*
- * Takes a snapshot, or has nothing to take. In a READ COMMITTED transaction, within SPI, under the flow's lock, after scd2_state_read().
+ * Takes a snapshot, or has nothing to take. In a READ COMMITTED transaction, within SPI, under the
+ * flow's lock, after scd2_state_read().
  */
 void
 scd2_snapshot_by_worker(Scd2Flow *flow, Scd2FlowState *state)
@@ -668,7 +683,8 @@ result_row(FunctionCallInfo fcinfo, const SnapshotCounts *counts)
 }
 
 /*
- * scd2_internal.take_snapshot(flow_id integer, version text, expected_rows bigint, dry_run boolean, allow_deletes boolean): the caller has looked at rights, state and locks. A flow is loaded for
+ * scd2_internal.take_snapshot(flow_id integer, version text, expected_rows bigint, dry_run boolean,
+ * allow_deletes boolean): the caller has looked at rights, state and locks. A flow is loaded for
  * this one call, for nothing tells sessions that it changes.
  */
 Datum

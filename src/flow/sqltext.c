@@ -11,7 +11,8 @@
 #include "flow/sqltext.h"
 
 /*
- * Appends "format", in which %I is an identifier, %L a literal, %s text that is SQL already, %d an int, %% a percent sign.
+ * Appends "format", in which %I is an identifier, %L a literal, %s text that is SQL already, %d an
+ * int, %% a percent sign.
  */
 void
 scd2_sql(StringInfo sql, const char *format, ...)

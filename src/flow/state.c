@@ -2,8 +2,10 @@
  * state.c
  *		A flow's state, as the workers keep it.
  *
- * A thousand batches a second update one row. It is found by its place: by key, each update would go through all versions that an old snapshot keeps alive (measured: 6 µs
- * become 884 µs after 100,000 updates). Whoever else moves the row (resume_flow, full_refresh, VACUUM FULL) makes us find it by key once.
+ * A thousand batches a second update one row. It is found by its place: by key, each update would
+ * go through all versions that an old snapshot keeps alive (measured: 6 µs become 884 µs after
+ * 100,000 updates). Whoever else moves the row (resume_flow, full_refresh, VACUUM FULL) makes us
+ * find it by key once.
  */
 #include "postgres.h"
 
@@ -123,7 +125,10 @@ find_place(Scd2FlowState *state)
 	SPI_freetuptable(SPI_tuptable);
 }
 
-/* Runs an UPDATE … RETURNING ctid of the state's row, whose first argument is its place, and keeps the new place. Under the flow's lock. */
+/*
+ * Runs an UPDATE … RETURNING ctid of the state's row, whose first argument is its place, and keeps
+ * the new place. Under the flow's lock.
+ */
 static void
 update_state(Scd2FlowState *state, SPIPlanPtr plan, Datum *args, const char *nulls)
 {
@@ -142,7 +147,8 @@ update_state(Scd2FlowState *state, SPIPlanPtr plan, Datum *args, const char *nul
 }
 
 /*
- * The batch is in the target: moves the watermark to "upto", in the same transaction. Within SPI, after scd2_state_read().
+ * The batch is in the target: moves the watermark to "upto", in the same transaction. Within SPI,
+ * after scd2_state_read().
  */
 void
 scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 upto, TimestampTz upto_timestamp)
@@ -198,7 +204,8 @@ scd2_state_copied(Scd2FlowState *state, int64 rows)
 }
 
 /*
- * The events that were there are in the target: from now on batches are applied, unless that was all ("done"). scd2_state_advance() has said how far it is.
+ * The events that were there are in the target: from now on batches are applied, unless that was
+ * all ("done"). scd2_state_advance() has said how far it is.
  */
 void
 scd2_state_begun(Scd2FlowState *state, bool done)
@@ -217,7 +224,8 @@ scd2_state_begun(Scd2FlowState *state, bool done)
 }
 
 /*
- * A snapshot of this version, taken at "started", is in the target; "timestamp" is what stands for it in time. Without "work", there was none to take. "done": it was the only one.
+ * A snapshot of this version, taken at "started", is in the target; "timestamp" is what stands for
+ * it in time. Without "work", there was none to take. "done": it was the only one.
  */
 void
 scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, const char *version, TimestampTz timestamp, bool done)
@@ -280,7 +288,8 @@ error_text(const ErrorData *error, int64 version)
 }
 
 /*
- * How many failures in a row are the last: 3, or 8 of the kind that may pass. Waiting for a lock on the target is not for us to give up.
+ * How many failures in a row are the last: 3, or 8 of the kind that may pass. Waiting for a lock on
+ * the target is not for us to give up.
  */
 static int
 failures_allowed(int sqlerrcode)
@@ -291,8 +300,8 @@ failures_allowed(int sqlerrcode)
 }
 
 /*
- * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s (waiting for a lock: 5 s), and at last gives up.
- * "version" was in work, -1: none.
+ * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s
+ * (waiting for a lock: 5 s), and at last gives up. "version" was in work, -1: none.
  */
 void
 scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version)

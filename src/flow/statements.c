@@ -3,8 +3,9 @@
  *		The SQL of a flow.
  *
  * READ statements give the rows of a feed as they come (events.c sorts them), each with its place.
- * The writing statements are set-wise: they join the target with what the engine put into tuplestores (named relations scd2_…), by the
- * place of the row, which no other transaction can have moved: only the flow writes its target.
+ * The writing statements are set-wise: they join the target with what the engine put into
+ * tuplestores (named relations scd2_…), by the place of the row, which no other transaction can
+ * have moved: only the flow writes its target.
  */
 #include "postgres.h"
 
@@ -30,7 +31,10 @@ scd2_store_name(Scd2Store store)
 	return names[store];
 }
 
-/* Since when copied rows are valid: the flow's expression, but at most the beginning, and the beginning where it gives none. */
+/*
+ * Since when copied rows are valid: the flow's expression, but at most the beginning, and the
+ * beginning where it gives none.
+ */
 char *
 scd2_flow_start_sql(Scd2Flow *flow, const char *beginning)
 {
@@ -71,7 +75,8 @@ append_empties(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 }
 
 /*
- * Of a feed with its default sequence, images that are none for the flow: then the history is that of the rows that are left. A TRUNCATE has no values to ask.
+ * Of a feed with its default sequence, images that are none for the flow: then the history is that
+ * of the rows that are left. A TRUNCATE has no values to ask.
  */
 static void
 append_images(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -227,8 +232,10 @@ append_keys(StringInfo sql, Scd2Flow *flow)
 }
 
 /*
- * Of a feed with its default sequence whose target is shared: per key and version the last change, unless it takes away what the version brought, or a TRUNCATE comes after it. (A unique index guards the keys
- * row by row, so the last change says what is left, and the first whether there was something before: see events.c for the general case.)
+ * Of a feed with its default sequence whose target is shared: per key and version the last change,
+ * unless it takes away what the version brought, or a TRUNCATE comes after it. (A unique index
+ * guards the keys row by row, so the last change says what is left, and the first whether there was
+ * something before: see events.c for the general case.)
  */
 static void
 append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -252,7 +259,10 @@ append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 			 " AND NOT (_scd2_new AND _change_type IN ('delete', 'update_preimage')))");
 }
 
-/* Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same version: they are nothing. */
+/*
+ * Changes of a feed, without deletes (and pre-images) that an upsert of the key follows in the same
+ * version: they are nothing.
+ */
 static void
 append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
@@ -761,7 +771,10 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 	return sql.data;
 }
 
-/* The source's rows, but those that are none for the flow. What empties the target may be said of a change: they count as inserted. */
+/*
+ * The source's rows, but those that are none for the flow. What empties the target may be said of a
+ * change: they count as inserted.
+ */
 static void
 append_copied(StringInfo sql, Scd2Flow *flow)
 {
@@ -785,7 +798,8 @@ append_copied(StringInfo sql, Scd2Flow *flow)
 }
 
 /*
- * The source's rows for the first copy: columns and (type 2) since when they are valid; $1 is the flow's beginning. With "insert", all of the copy in one statement.
+ * The source's rows for the first copy: columns and (type 2) since when they are valid; $1 is the
+ * flow's beginning. With "insert", all of the copy in one statement.
  */
 char *
 scd2_copy_sql(Scd2Flow *flow, bool insert)

@@ -10,7 +10,10 @@
 
 #include "flow/flow.h"
 
-/* Columns of what READ statements return, before the flow's columns; after them come ctid and tableoid, with READ_SEEN also the start. */
+/*
+ * Columns of what READ statements return, before the flow's columns; after them come ctid and
+ * tableoid, with READ_SEEN also the start.
+ */
 enum
 {
 	SCD2_EVENT_TYPE,

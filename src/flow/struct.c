@@ -2,8 +2,10 @@
  * struct.c
  *		struct(a, b) and named_struct('x', a, 'y', b) as a sequence.
  *
- * PostgreSQL has no such functions: they are taken apart here, when a flow is declared, and become ROW(a, b) of a composite type that is made for the target. The parser says whether an
- * expression is one of them and what its fields are called; the scanner where each field's text begins and ends.
+ * PostgreSQL has no such functions: they are taken apart here, when a flow is declared, and become
+ * ROW(a, b) of a composite type that is made for the target. The parser says whether an expression
+ * is one of them and what its fields are called; the scanner where each field's text begins and
+ * ends.
  */
 #include "postgres.h"
 
@@ -29,7 +31,10 @@ is_call_of(const FuncCall *call, const char *name)
 	return list_length(call->funcname) == 1 && strcmp(strVal(linitial(call->funcname)), name) == 0;
 }
 
-/* The texts of the arguments of a call that is the whole expression. NULL: it begins or ends with something else. */
+/*
+ * The texts of the arguments of a call that is the whole expression. NULL: it begins or ends with
+ * something else.
+ */
 static List *
 argument_texts(const char *expression)
 {
@@ -86,7 +91,8 @@ given_name(Node *argument)
 }
 
 /*
- * scd2_internal.struct_fields(expression text, OUT names name[], OUT expressions text[]); NULLs for other expressions.
+ * scd2_internal.struct_fields(expression text, OUT names name[], OUT expressions text[]); NULLs for
+ * other expressions.
  */
 Datum
 scd2_struct_fields(PG_FUNCTION_ARGS)

@@ -2,29 +2,42 @@
  * timeline.c
  *		From events and existing rows of one key to the fewest row changes.
  *
- * The result is a function of the set of events (SEMANTICS.md gives the definition; this is how it is kept up). Per key:
+ * The result is a function of the set of events (SEMANTICS.md gives the definition; this is how it
+ * is kept up). Per key:
  *
  *   old events, read from rows and memory ─┐
  *   truncates and complete snapshots ──────┼─ merged by sequence ─ the one that counts ─ runs ─ compared with the rows ─ changes
  *   new events, given in ascending order ──┘                       at each sequence              and the memory
  *
- * Old events. A row [start, end) is an upsert at its start, with the upserts hidden in its run, which are remembered, and a delete at its end, unless another row begins there or a close is
- * remembered. What is remembered besides: deletes and closes that end no row. A hidden upsert is remembered with the untracked values of the event before it, so that
- * the values of the last event of a run are those of the row, and no value is kept twice.
+ * Old events. A row [start, end) is an upsert at its start, with the upserts hidden in its run,
+ * which are remembered, and a delete at its end, unless another row begins there or a close is
+ * remembered. What is remembered besides: deletes and closes that end no row. A hidden upsert is
+ * remembered with the untracked values of the event before it, so that the values of the last event
+ * of a run are those of the row, and no value is kept twice.
  *
- * Marks are events of every key that are remembered once per target. A truncate is a delete. A complete snapshot says that the key was at its sequence as it was just before: while nothing is
- * changed before it, this adds nothing; when a late event comes in before it, it becomes an event of the key.
+ * Marks are events of every key that are remembered once per target. A truncate is a delete. A
+ * complete snapshot says that the key was at its sequence as it was just before: while nothing is
+ * changed before it, this adds nothing; when a late event comes in before it, it becomes an event
+ * of the key.
  *
- * Runs. Of the events at one sequence the greatest counts. A longest block of upserts that are equal in all tracked columns is one row: start of its first, values of its last event, end at the
- * next event of whatever kind. Each finished run is compared with the existing row that has its start; an existing row whose start begins no run is deleted.
+ * Runs. Of the events at one sequence the greatest counts. A longest block of upserts that are
+ * equal in all tracked columns is one row: start of its first, values of its last event, end at the
+ * next event of whatever kind. Each finished run is compared with the existing row that has its
+ * start; an existing row whose start begins no run is deleted.
  *
- * Only the neighbourhood of the new events is read: the rows and memory given begin with the last below the first new event, and reading stops with the first old event
- * above the last one: from there on everything is as it was. All is streamed, so a hot key with a hundred thousand versions needs no more memory than one with two.
+ * Only the neighbourhood of the new events is read: the rows and memory given begin with the last
+ * below the first new event, and reading stops with the first old event above the last one: from
+ * there on everything is as it was. All is streamed, so a hot key with a hundred thousand versions
+ * needs no more memory than one with two.
  *
- * Type 1 is the same without intervals: the event that counts last is the row; of each key its sequence and kind is remembered.
+ * Type 1 is the same without intervals: the event that counts last is the row; of each key its
+ * sequence and kind is remembered.
  *
- * Where NULL says nothing in some columns, an event's image is what it sent, and it is resolved against the state before it, once for the key as it was, once as it will be. So a late event changes what comes after
- * it until every column was sent, and reading stops when both are the same. Rows show resolved images: what was sent is remembered of each upsert that is not the only one of its run or does not send all.
+ * Where NULL says nothing in some columns, an event's image is what it sent, and it is resolved
+ * against the state before it, once for the key as it was, once as it will be. So a late event
+ * changes what comes after it until every column was sent, and reading stops when both are the
+ * same. Rows show resolved images: what was sent is remembered of each upsert that is not the only
+ * one of its run or does not send all.
  *
  * A flow whose events arrive in order by construction remembers nothing and is given the last row alone.
  *
@@ -44,7 +57,8 @@ compare(Scd2Timeline *t, Datum a, Datum b)
 }
 
 /*
- * Which of two events at one sequence counts? (> 0: a.) Closes yield; then by place, an event without one before all with; then a delete beats an upsert; then by row image.
+ * Which of two events at one sequence counts? (> 0: a.) Closes yield; then by place, an event
+ * without one before all with; then a delete beats an upsert; then by row image.
  */
 static int
 compare_at_sequence(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
@@ -277,7 +291,8 @@ resolved_image(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old)
 }
 
 /*
- * The next event that counts, "old" if it was there, or NULL: that is what may have to be forgotten. "implied": a mark says the same, so it need not be remembered.
+ * The next event that counts, "old" if it was there, or NULL: that is what may have to be
+ * forgotten. "implied": a mark says the same, so it need not be remembered.
  */
 static void
 settle(Scd2Timeline *t, const Scd2Event *event, const Scd2OldEvent *old, bool implied)
@@ -365,7 +380,10 @@ is_inside(Scd2Timeline *t, const Scd2Row *row, const Scd2Memory *memory)
 	return memory != NULL && (row->open || compare(t, memory->sequence, row->end) < 0);
 }
 
-/* An upsert of the row, where NULL says nothing. What it sent is remembered, unless that is what the row shows. */
+/*
+ * An upsert of the row, where NULL says nothing. What it sent is remembered, unless that is what
+ * the row shows.
+ */
 static void
 read_sent(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
 {
@@ -391,7 +409,10 @@ read_sent(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory 
 	t->old.state->whole = true;
 }
 
-/* An upsert of the row: its values are the row's, the untracked ones those that the next hidden event remembers. */
+/*
+ * An upsert of the row: its values are the row's, the untracked ones those that the next hidden
+ * event remembers.
+ */
 static void
 read_upsert(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
 {
@@ -447,7 +468,10 @@ read_inside(Scd2Timeline *t)
 	return true;
 }
 
-/* The first row given is of no concern if something later, still below all that is new, is remembered. (What is remembered of its end was not given.) */
+/*
+ * The first row given is of no concern if something later, still below all that is new, is
+ * remembered. (What is remembered of its end was not given.)
+ */
 static void
 skip_row_before(Scd2Timeline *t)
 {
@@ -601,7 +625,9 @@ says_all(Scd2Timeline *t, const Scd2Event *event, const Scd2Event *winner)
 }
 
 /*
- * All that is known at "sequence", which is that of the next old event, the next mark, or the new events: the greatest counts. False: nothing after all (a snapshot that does not speak of the key).
+ * All that is known at "sequence", which is that of the next old event, the next mark, or the new
+ * events: the greatest counts. False: nothing after all (a snapshot that does not speak of the
+ * key).
  */
 static bool
 settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
@@ -782,7 +808,10 @@ remember_current(Scd2Timeline *t, const Scd2Memory *was)
 		t->use.remember(t->use.arg, was, &now);
 }
 
-/* The greatest of what the marks say from the new event's sequence on: into t->new if that is greater. True: a mark said it. */
+/*
+ * The greatest of what the marks say from the new event's sequence on: into t->new if that is
+ * greater. True: a mark said it.
+ */
 static bool
 pass_marks(Scd2Timeline *t)
 {
@@ -849,7 +878,8 @@ unite_new(Scd2Timeline *t, const Scd2Event *event)
 }
 
 /*
- * Next event of the key, in ascending sequence (at equal sequence in any order). Its image becomes the timeline's.
+ * Next event of the key, in ascending sequence (at equal sequence in any order). Its image becomes
+ * the timeline's.
  */
 void
 scd2_timeline_event(Scd2Timeline *t, const Scd2Event *event)
@@ -907,7 +937,8 @@ finish_like_old(Scd2Timeline *t)
 }
 
 /*
- * The key has no more new events. The first thing known above the last of them is settled too; from there on all is as it was.
+ * The key has no more new events. The first thing known above the last of them is settled too; from
+ * there on all is as it was.
  */
 void
 scd2_timeline_end(Scd2Timeline *t)

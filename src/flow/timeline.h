@@ -68,14 +68,20 @@ typedef struct Scd2Memory
 } Scd2Memory;
 
 /*
- * An event of every key: a truncate, or a complete snapshot. A truncate that is a close, and a mark that yields, change what the end of a row at its sequence means: who adds one remembers the deletes
- * that end rows there (and only there: the former comes from a feed whose sequence is its commit time).
+ * An event of every key: a truncate, or a complete snapshot. A truncate that is a close, and a mark
+ * that yields, change what the end of a row at its sequence means: who adds one remembers the
+ * deletes that end rows there (and only there: the former comes from a feed whose sequence is its
+ * commit time).
  */
 typedef struct Scd2Mark
 {
 	Datum		sequence;
 	bool		snapshot;		/* the key was as it is just before the sequence; else it was deleted */
-	/* A horizon: a snapshot just before all else that is at its sequence. (Once it has become an event of the key, because something older came, it ties with what comes at its sequence like any upsert.) */
+	/*
+	 * A horizon: a snapshot just before all else that is at its sequence. (Once it has become an
+	 * event of the key, because something older came, it ties with what comes at its sequence like
+	 * any upsert.)
+	 */
 	bool		yields;
 	Scd2EventKind kind;			/* of a truncate: SCD2_DELETE or SCD2_CLOSE */
 	int			scope;			/* of a snapshot: which of the flow's scopes (scope.c), -1: it speaks of every key */
@@ -104,12 +110,19 @@ typedef struct Scd2TimelineUse
 {
 	void	   *arg;
 
-	/* Existing rows and memory of the key, ascending, from the last that begins below the first event on. What they return lives until the key is done. (Type 1: the row is asked for
-	 * before its memory.) */
+	/*
+	 * Existing rows and memory of the key, ascending, from the last that begins below the first
+	 * event on. What they return lives until the key is done. (Type 1: the row is asked for before
+	 * its memory.)
+	 */
 	Scd2Row *(*next_row)(void *arg);
 	Scd2Memory *(*next_memory)(void *arg); /* NULL: nothing is remembered */
 
-	/* Where NULL says nothing (and untracked columns do so): the image of the row that ends where the first one given begins, NULL if there is none. May be asked for once the first row has been given. */
+	/*
+	 * Where NULL says nothing (and untracked columns do so): the image of the row that ends where
+	 * the first one given begins, NULL if there is none. May be asked for once the first row has
+	 * been given.
+	 */
 	Scd2Image *(*image_before)(void *arg, const Scd2Row *row);
 
 	/* Does a complete snapshot speak of the key? NULL: each of all keys. */
@@ -141,7 +154,10 @@ typedef struct Scd2OldEvent
 	bool		forgotten;		/* what it sent is below the horizon: it is taken as whole */
 } Scd2OldEvent;
 
-/* The first event of the run being formed, where NULL says nothing: it is remembered unless it turns out to be the only one and sends all. */
+/*
+ * The first event of the run being formed, where NULL says nothing: it is remembered unless it
+ * turns out to be the only one and sends all.
+ */
 typedef struct Scd2First
 {
 	bool		pending;

@@ -2,8 +2,9 @@
  * work.c
  *		The target's side of a batch: finding rows by key, collecting row changes, writing them.
  *
- * From scd2_work_begin() to scd2_work_end() we are the target's owner. The target is locked as any writer locks it. Errors need no clean-up here: the
- * transaction's end restores identity and settings; the mark on our writes is taken off by the worker.
+ * From scd2_work_begin() to scd2_work_end() we are the target's owner. The target is locked as any
+ * writer locks it. Errors need no clean-up here: the transaction's end restores identity and
+ * settings; the mark on our writes is taken off by the worker.
  *
  * Rows are found by descents of the primary key (keys, start): see finder.c.
  */
@@ -72,8 +73,9 @@ look_at_triggers(Relation target, bool *only_guard, bool *deferrable)
 }
 
 /*
- * Whether nobody but the flow sees its writes happen: no feed and no trigger of others on the target. Feeds come with REPLICA IDENTITY FULL, so without it nothing needs to be
- * looked up. Then the writes can be marked, and capture skips them unread.
+ * Whether nobody but the flow sees its writes happen: no feed and no trigger of others on the
+ * target. Feeds come with REPLICA IDENTITY FULL, so without it nothing needs to be looked up. Then
+ * the writes can be marked, and capture skips them unread.
  */
 static bool
 writes_are_private(Scd2Work *work)
@@ -112,7 +114,8 @@ deferrable_constraints(Relation target)
 }
 
 /*
- * Deferred triggers cannot fire as the owner. In a session of somebody's (a snapshot) that is no reason to check what else he has deferred. As the owner, for some may have been waiting.
+ * Deferred triggers cannot fire as the owner. In a session of somebody's (a snapshot) that is no
+ * reason to check what else he has deferred. As the owner, for some may have been waiting.
  */
 static void
 set_constraints_immediate(Relation target)
@@ -223,7 +226,8 @@ read_row(Scd2Work *work, Scd2Row *row)
 }
 
 /*
- * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in the order of the flow's keys. The row's image lives until the next lookup.
+ * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in
+ * the order of the flow's keys. The row's image lives until the next lookup.
  */
 bool
 scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
@@ -252,7 +256,10 @@ copy_row(Scd2Flow *flow, const Scd2Row *row)
 	return copy;
 }
 
-/* Moves on to the next row that the timeline needs: the last that starts below "lowest", then those from there on. Nothing comes after an open row. */
+/*
+ * Moves on to the next row that the timeline needs: the last that starts below "lowest", then those
+ * from there on. Nothing comes after an open row.
+ */
 static bool
 find_next_row(Scd2Work *work, const Datum *key, Datum lowest)
 {
@@ -276,7 +283,8 @@ find_next_row(Scd2Work *work, const Datum *key, Datum lowest)
 }
 
 /*
- * The next row of the key in work (whose reading has been set to nothing), NULL at the end. "lowest": its first new sequence. What is returned is in the key's memory.
+ * The next row of the key in work (whose reading has been set to nothing), NULL at the end.
+ * "lowest": its first new sequence. What is returned is in the key's memory.
  */
 Scd2Row *
 scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
@@ -297,7 +305,8 @@ scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
 }
 
 /*
- * The image of the key's row that ends where "row" begins, NULL if there is none; in the key's memory. While only the first row has been asked for, which begins below all that is new.
+ * The image of the key's row that ends where "row" begins, NULL if there is none; in the key's
+ * memory. While only the first row has been asked for, which begins below all that is new.
  */
 Scd2Image *
 scd2_work_image_before(Scd2Work *work, const Datum *key, const Scd2Row *row)
@@ -401,7 +410,8 @@ scd2_work_emit(void *arg, const Scd2Change *change)
 }
 
 /*
- * There are truncates: the changes of single keys must wait until all other open rows are ended, so they go into stores. Called before the first key.
+ * There are truncates: the changes of single keys must wait until all other open rows are ended, so
+ * they go into stores. Called before the first key.
  */
 void
 scd2_work_truncated(Scd2Work *work, TimestampTz at)
@@ -465,7 +475,10 @@ write_store(Scd2Work *work, Scd2Statement which, Scd2Store store, int64 *done)
 	*done += SPI_processed;
 }
 
-/* All open rows that were not looked at end with the TRUNCATE. This one statement may read the whole target. */
+/*
+ * All open rows that were not looked at end with the TRUNCATE. This one statement may read the
+ * whole target.
+ */
 static void
 end_others(Scd2Work *work)
 {
@@ -488,7 +501,8 @@ end_others(Scd2Work *work)
 }
 
 /*
- * Writes the collected changes. What ends comes before what begins, so that unique indexes on open rows hold at every moment.
+ * Writes the collected changes. What ends comes before what begins, so that unique indexes on open
+ * rows hold at every moment.
  */
 void
 scd2_work_write(Scd2Work *work)

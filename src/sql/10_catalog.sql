@@ -1,11 +1,13 @@
 -- 10_catalog.sql: what the extension remembers.
 --
--- Two kinds of table, so that nobody waits for anybody: a *definition* (feed, flow) is written by the user's transaction, a *state*
--- (position, feed_state, flow_state, batch) by the workers alone. A definition takes effect when the capture worker meets
--- its control record in the log, in commit order, and writes the state row in the transaction that captures that place.
+-- Two kinds of table, so that nobody waits for anybody: a *definition* (feed, flow) is written by the user's
+-- transaction, a *state* (position, feed_state, flow_state, batch) by the workers alone. A definition takes effect
+-- when the capture worker meets its control record in the log, in commit order, and writes the state row in the
+-- transaction that captures that place.
 --
--- Relations are named by schema and name (a restore into a new database finds them again); oids beside them are a cache that is right within this database.
--- Rows of user tables are only ever named by key. Every table has a primary key, so that FOR ALL TABLES publications do not stop our updates.
+-- Relations are named by schema and name (a restore into a new database finds them again); oids beside them are a
+-- cache that is right within this database. Rows of user tables are only ever named by key. Every table has a
+-- primary key, so that FOR ALL TABLES publications do not stop our updates.
 
 -- Where capture stands. One row, written by the capture worker alone, by TID.
 CREATE TABLE scd2_internal.position (
@@ -25,7 +27,8 @@ CREATE TABLE scd2_internal.switch (
     stopped   boolean NOT NULL
 );
 
--- Things that must reach the capture worker at their place in the log. Decoded by our plugin, processed in commit order, then deleted by the worker.
+-- Things that must reach the capture worker at their place in the log. Decoded by our plugin, processed in commit
+-- order, then deleted by the worker.
 CREATE TABLE scd2_internal.control (
     control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns')),
@@ -55,8 +58,8 @@ CREATE TABLE scd2_internal.feed (
 CREATE UNIQUE INDEX feed_one_per_source ON scd2_internal.feed (source_relid) WHERE NOT disabled;
 CREATE UNIQUE INDEX feed_one_per_relation ON scd2_internal.feed (feed_relid) WHERE NOT disabled;
 
--- What capture makes of it. A row exists from the place of "enable feed" in the log until that of "disable feed": the rows with state 'running' are the set
--- of captured tables as of the position.
+-- What capture makes of it. A row exists from the place of "enable feed" in the log until that of "disable feed":
+-- the rows with state 'running' are the set of captured tables as of the position.
 CREATE TABLE scd2_internal.feed_state (
     feed_id          integer PRIMARY KEY,
     source_relid     oid NOT NULL,
@@ -72,7 +75,8 @@ CREATE TABLE scd2_internal.feed_state (
     error_at         timestamptz
 );
 
--- Which column of the source each of a feed's is, as of the position: numbers stay when names change. Written with the definition, then by capture alone.
+-- Which column of the source each of a feed's is, as of the position: numbers stay when names change. Written with
+-- the definition, then by capture alone.
 CREATE TABLE scd2_internal.feed_column (
     feed_id       integer,
     source_attnum smallint,
@@ -108,8 +112,10 @@ CREATE TABLE scd2_internal.flow (
     end_column       name NOT NULL DEFAULT '__end_at',
     current_column   name,
     input            text NOT NULL DEFAULT 'net' CHECK (input IN ('net', 'changes', 'events', 'snapshots', 'append')),
-                                                        -- of a feed the net effect of each version, or each change; the rows inserted into an event table; all rows of the source, from time to time;
-                                                        -- 'append': the rows inserted, without keys (scd_type means nothing)
+                                                        -- of a feed the net effect of each version, or each change;
+                                                        -- the rows inserted into an event table; all rows of the
+                                                        -- source, from time to time; 'append': the rows inserted,
+                                                        -- without keys (scd_type means nothing)
     closes           boolean NOT NULL DEFAULT false,    -- 'changes': of each version the net effect, as 'net' has it, for a target that is shared
     ignores_null     name[] NOT NULL DEFAULT '{}',      -- 'events': columns in which NULL means that nothing was sent
     absent           name[] NOT NULL DEFAULT '{}',      -- columns that others bring into the target: NULL in its own events
@@ -206,7 +212,8 @@ CREATE TABLE scd2_internal.mark (
 );
 CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
 
--- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are too late.
+-- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are
+-- too late.
 CREATE TABLE scd2_internal.rejected (
     rejected_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     flow_id        integer NOT NULL REFERENCES scd2_internal.flow ON DELETE CASCADE,

@@ -138,7 +138,8 @@ COMMENT ON FUNCTION scd2.alter_change_feed(regclass, interval, name[]) IS
     'what the feed has of them is dropped, and a column that is no longer excepted begins with NULLs. '
     'Errors: 42501 not the owner, 55000 no feed or a flow copies such a column, 22023 negative retention, 42703, 42701 wrong columns, 55P03 a lock was not to be had.';
 
--- pg_scd2.enable_change_feed_on_create. Runs as the user who creates the table, and must not make that fail: what goes wrong is a WARNING.
+-- pg_scd2.enable_change_feed_on_create. Runs as the user who creates the table, and must not make that fail: what
+-- goes wrong is a WARNING.
 CREATE FUNCTION scd2_internal.on_create_table() RETURNS event_trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -172,7 +173,8 @@ CREATE EVENT TRIGGER scd2_on_create_table ON ddl_command_end WHEN TAG IN ('CREAT
 ALTER EVENT TRIGGER scd2_on_create_table ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_create_table IS 'pg_scd2.enable_change_feed_on_create';
 
--- A publication made or changed later could break the application's writes as one that was there before could: it is refused too, and is warned of where it would carry feeds along.
+-- A publication made or changed later could break the application's writes as one that was there before could: it
+-- is refused too, and is warned of where it would carry feeds along.
 CREATE FUNCTION scd2_internal.on_publication() RETURNS event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

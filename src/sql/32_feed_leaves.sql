@@ -1,16 +1,20 @@
 -- 32_feed_leaves.sql: cutting the last partition of a feed (when: src/feed/upkeep.c).
 --
--- A feed is partitioned by version. New rows go into its last partition, [n, MAXVALUE). A cut at version b makes that [n, b) and adds [b, MAXVALUE), so that what is old can be dropped as
--- whole partitions.
+-- A feed is partitioned by version. New rows go into its last partition, [n, MAXVALUE). A cut at version b makes
+-- that [n, b) and adds [b, MAXVALUE), so that what is old can be dropped as whole partitions.
 --
--- b is the version after the last one captured. Under an ACCESS EXCLUSIVE lock on the feed no row is on its way into it: those that are there have smaller versions, those that come later
--- greater ones, and no batch has both. Readers that come later see both partitions; those that have the feed open keep us out. (To attach a partition, a weaker lock is enough for the server, but
--- a transaction that has read the feed before may go on with the partitions that it knows, and miss the rows of the new one.)
+-- b is the version after the last one captured. Under an ACCESS EXCLUSIVE lock on the feed no row is on its way
+-- into it: those that are there have smaller versions, those that come later greater ones, and no batch has both.
+-- Readers that come later see both partitions; those that have the feed open keep us out. (To attach a partition, a
+-- weaker lock is enough for the server, but a transaction that has read the feed before may go on with the
+-- partitions that it knows, and miss the rows of the new one.)
 --
--- Nothing takes long under that lock. That no row has version b or a greater one (the owner can have written some) shows in the BRIN index: only pages that it cannot exclude are read. Therefore the
--- constraint that saves ATTACH a scan of the whole partition is added as a valid one, without a scan of its own.
+-- Nothing takes long under that lock. That no row has version b or a greater one (the owner can have written some)
+-- shows in the BRIN index: only pages that it cannot exclude are read. Therefore the constraint that saves ATTACH a
+-- scan of the whole partition is added as a valid one, without a scan of its own.
 --
--- The lock is tried once, for 100 ms, and not at all while somebody has the feed for longer than that already. So nobody queues behind a cut that waits for a long transaction; it is put off.
+-- The lock is tried once, for 100 ms, and not at all while somebody has the feed for longer than that already. So
+-- nobody queues behind a cut that waits for a long transaction; it is put off.
 --
 -- All of it is one transaction: a crash leaves the feed as it was, or cut.
 

@@ -1,4 +1,5 @@
--- 32_feed_partitions.sql: what DDL on the partitions of a captured table does to its feed (called by the hook of src/feed/partitions.c).
+-- 32_feed_partitions.sql: what DDL on the partitions of a captured table does to its feed (called by the hook of
+-- src/feed/partitions.c).
 
 CREATE FUNCTION scd2_internal.partition_event(parent oid, leaf oid, what text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,9 @@
 -- 35_feed_columns.sql: DDL of captured tables that the log shows too late or not at all.
 --
--- The decoder shows a table's columns as they were when each change was made. But what an ALTER TABLE did to the rows that were there, only it can tell: so each one on a captured table leaves a
--- control record, at which capture looks at the columns (src/feed/layout.c); and where the values of rows changed without a trace, one that declares the feed's gap.
+-- The decoder shows a table's columns as they were when each change was made. But what an ALTER TABLE did to the
+-- rows that were there, only it can tell: so each one on a captured table leaves a control record, at which capture
+-- looks at the columns (src/feed/layout.c); and where the values of rows changed without a trace, one that declares
+-- the feed's gap.
 
 CREATE FUNCTION scd2_internal.leaf_with_rows(relation oid) RETURNS oid
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -23,7 +25,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.declare_gap(scd2_internal.feed, text, text) IS 'Leaves the control record of a gap, with a WARNING';
 
--- CI-14: a captured table that becomes unlogged changes without a trace in the log from then on, and becoming logged again writes no row changes either.
+-- CI-14: a captured table that becomes unlogged changes without a trace in the log from then on, and becoming
+-- logged again writes no row changes either.
 CREATE FUNCTION scd2_internal.on_alter_table() RETURNS event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

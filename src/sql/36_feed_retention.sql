@@ -1,13 +1,18 @@
--- 36_feed_retention.sql: removing what is old from feeds (when: src/feed/upkeep.c; how readers are kept safe: src/feed/retention.c).
+-- 36_feed_retention.sql: removing what is old from feeds (when: src/feed/upkeep.c; how readers are kept safe:
+-- src/feed/retention.c).
 --
--- Whole partitions go, the oldest first: no dead rows, nothing to vacuum. One is removed when its last change is older than the feed's retention and everybody has passed that change:
--- each flow over the feed (one that is paused or has failed too; one that copies needs what came after its beginning) and each reader. So the first that is not to go ends it.
+-- Whole partitions go, the oldest first: no dead rows, nothing to vacuum. One is removed when its last change is
+-- older than the feed's retention and everybody has passed that change: each flow over the feed (one that is paused
+-- or has failed too; one that copies needs what came after its beginning) and each reader. So the first that is not
+-- to go ends it.
 --
--- earliest_version moves in the transaction that drops the partition; a crash leaves both or neither. Looked at first without a lock, then again under ACCESS EXCLUSIVE on the feed and its old
--- partitions: whoever relies on what the feed has holds it (hold_feed), and is seen as flow or reader once his transaction has ended.
+-- earliest_version moves in the transaction that drops the partition; a crash leaves both or neither. Looked at
+-- first without a lock, then again under ACCESS EXCLUSIVE on the feed and its old partitions: whoever relies on
+-- what the feed has holds it (hold_feed), and is seen as flow or reader once his transaction has ended.
 --
--- The worker tries that lock once, for 100 ms, and not at all while somebody has had the feed open for longer than that: it is put off, and nobody queues behind it. Who calls vacuum_feed()
--- waits for pg_scd2.lock_timeout in total.
+-- The worker tries that lock once, for 100 ms, and not at all while somebody has had the feed open for longer than
+-- that: it is put off, and nobody queues behind it. Who calls vacuum_feed() waits for pg_scd2.lock_timeout in
+-- total.
 
 CREATE FUNCTION scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_version bigint, OUT earliest_state bigint, OUT removed_until timestamptz, OUT removed_at timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_hold_feed' LANGUAGE C STRICT;

@@ -1,12 +1,15 @@
 -- 37_feed_readers.sql: readers, consumers from outside that remember in the database how far they have read a feed.
 --
--- A reader is a version: its owner has all changes up to it. Retention keeps what came after. read_changes() gives the versions that follow, whole ones, and notes how far that was; advance_reader()
--- says that they have arrived. Whoever fails in between reads them again: at least once, or exactly once if what is read and the advance are written in one transaction.
+-- A reader is a version: its owner has all changes up to it. Retention keeps what came after. read_changes() gives
+-- the versions that follow, whole ones, and notes how far that was; advance_reader() says that they have arrived.
+-- Whoever fails in between reads them again: at least once, or exactly once if what is read and the advance are
+-- written in one transaction.
 --
--- A read covers versions without changes of this table too, so a reader of a quiet table advances. It locks the reader's row until its transaction ends: two that share a reader take turns.
+-- A read covers versions without changes of this table too, so a reader of a quiet table advances. It locks the
+-- reader's row until its transaction ends: two that share a reader take turns.
 --
--- A reader that is not read for pg_scd2.reader_timeout expires: it no longer keeps anything, the server's log and diagnose() tell, and so does its next read. Its row stays until it is dropped or
--- created anew.
+-- A reader that is not read for pg_scd2.reader_timeout expires: it no longer keeps anything, the server's log and
+-- diagnose() tell, and so does its next read. Its row stays until it is dropped or created anew.
 
 -- Who may use readers, and which one it is.
 CREATE FUNCTION scd2_internal.own_reader(caller oid, name name) RETURNS scd2_internal.reader

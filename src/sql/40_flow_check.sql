@@ -5,19 +5,21 @@ CREATE FUNCTION scd2_internal.object_name(name text, label text) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_object_name' LANGUAGE C IMMUTABLE STRICT;
 COMMENT ON FUNCTION scd2_internal.object_name(text, text) IS 'name_label, the name clipped to what fits, as makeObjectName';
 
--- A relation's name as the caller of a public function means it: along his search_path, which is not the one that twins run with.
+-- A relation's name as the caller of a public function means it: along his search_path, which is not the one that
+-- twins run with.
 CREATE FUNCTION scd2_internal.caller_relation(name text, OUT schema name, OUT relation name, OUT relid oid)
     AS 'MODULE_PATHNAME', 'scd2_caller_relation' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.caller_relation(text) IS
     'Resolves a relation name along the search_path of the caller of the public function; relid is NULL if there is none, then schema is where it would be created. 42P01/3F000 if no schema fits';
 
--- Raises unless "expression" over the columns of "relation" parses, is of (or assignable to) type "wanted", has no aggregate, window function, subquery or set and
--- is not volatile.
+-- Raises unless "expression" over the columns of "relation" parses, is of (or assignable to) type "wanted", has no
+-- aggregate, window function, subquery or set and is not volatile.
 CREATE FUNCTION scd2_internal.check_expression(expression text, relation oid, wanted oid, argument text) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_check_expression' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.check_expression(text, oid, oid, text) IS 'Raises what is wrong with an expression that was given as "argument"';
 
--- The same for an expression of any type that has an order: its type (of a domain, the base type), collation (0: none), and the columns that it uses.
+-- The same for an expression of any type that has an order: its type (of a domain, the base type), collation (0:
+-- none), and the columns that it uses.
 CREATE FUNCTION scd2_internal.sequence_expression(expression text, relation oid, argument text, OUT type oid, OUT collation oid, OUT column_names name[])
     AS 'MODULE_PATHNAME', 'scd2_sequence_expression' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.sequence_expression(text, oid, text) IS 'Raises what is wrong with an expression that orders; tells its type and the columns it uses';
@@ -72,7 +74,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.choose_columns(name[], name[], name[], text, text, text) IS 'Applies a column list or its opposite';
 
--- Flows need keys that identify a row at every moment: a unique index that is whole, over columns that are not null and among the keys.
+-- Flows need keys that identify a row at every moment: a unique index that is whole, over columns that are not null
+-- and among the keys.
 CREATE FUNCTION scd2_internal.check_keys_guarded(source oid, keys name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

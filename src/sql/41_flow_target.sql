@@ -1,10 +1,10 @@
 -- 41_flow_target.sql: the tables that flows keep.
 --
--- A target is an ordinary table of the user's. What makes it a target: its shape (selected columns, then the interval, primary key (keys, start)), a guard
--- trigger that keeps others from writing, and <target>_as_of().
+-- A target is an ordinary table of the user's. What makes it a target: its shape (selected columns, then the
+-- interval, primary key (keys, start)), a guard trigger that keeps others from writing, and <target>_as_of().
 
--- The columns a target must have, in order: the selected ones as in the source, then those of the flow. A domain becomes its base type, as in the feed: old versions must stay what they are when the
--- domain becomes stricter.
+-- The columns a target must have, in order: the selected ones as in the source, then those of the flow. A domain
+-- becomes its base type, as in the feed: old versions must stay what they are when the domain becomes stricter.
 CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys name[], scd_type integer, sequence_type text, sequence_collation oid,
                                              start_column name, end_column name, current_column name,
                                              OUT ordinal bigint, OUT name name, OUT type text, OUT collation oid, OUT not_null boolean)
@@ -35,8 +35,9 @@ CREATE FUNCTION scd2_internal.order_operator(type regtype, strategy integer) RET
 $$;
 COMMENT ON FUNCTION scd2_internal.order_operator(regtype, integer) IS 'Operator of a btree strategy for a type, as qualified SQL';
 
--- Who a new target belongs to: its maker, but not a superuser who makes it for somebody else's table. The worker reads source and feed as the target's owner, and the planner runs what the source's owner
--- wrote (checks, index predicates): that must never be as a superuser.
+-- Who a new target belongs to: its maker, but not a superuser who makes it for somebody else's table. The worker
+-- reads source and feed as the target's owner, and the planner runs what the source's owner wrote (checks, index
+-- predicates): that must never be as a superuser.
 CREATE FUNCTION scd2_internal.target_owner(caller oid, source oid) RETURNS oid
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN me.rolsuper AND NOT o.rolsuper THEN o.oid ELSE me.oid END
@@ -157,7 +158,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises what keeps an existing table from being the target';
 
--- A sequence of several fields: the composite type <target>_sequence, and the expression that makes one. Fields compare in their order.
+-- A sequence of several fields: the composite type <target>_sequence, and the expression that makes one. Fields
+-- compare in their order.
 CREATE FUNCTION scd2_internal.create_sequence_type(owner oid, schema name, target name, source oid, names name[], expressions text[]) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -198,8 +200,9 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_memory_columns(name[], oid, name) IS 'Raises 42701 if a column would have the name of one that every memory has';
 
--- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and sequence, with the untracked values of the event before (where NULL says nothing, with all values as they were sent);
--- of type 1: per key its last event (and since when columns are as they are).
+-- What the rows of a target do not show of the events behind them (src/flow/recall.c). Of type 2: per key and
+-- sequence, with the untracked values of the event before (where NULL says nothing, with all values as they were
+-- sent); of type 1: per key its last event (and since when columns are as they are).
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], kept name[], scd_type integer, sequence_type text, sequence_collation oid, ignores_null name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE

@@ -103,7 +103,8 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_snapshot_flow(scd2_internal.flow, oid, text)
     IS 'Raises what is wrong with a flow over snapshots';
 
--- The same of a flow over a feed with its default sequence: as it was just before the last version that it has applied, whose changes are in the rows. From then on it remembers what changes it makes.
+-- The same of a flow over a feed with its default sequence: as it was just before the last version that it has
+-- applied, whose changes are in the rows. From then on it remembers what changes it makes.
 CREATE FUNCTION scd2_internal.remember_changes_from_now(first scd2_internal.flow) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

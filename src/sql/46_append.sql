@@ -1,7 +1,8 @@
 -- 46_append.sql: flows that append rows (src/flow/append.c).
 --
--- Their targets have no keys and no interval: the columns of the sources, by name, and nothing says that a row came twice. Several flows append to one target, which has the union of
--- their columns; a column that a source lacks is what INSERT makes of it.
+-- Their targets have no keys and no interval: the columns of the sources, by name, and nothing says that a row came
+-- twice. Several flows append to one target, which has the union of their columns; a column that a source lacks is
+-- what INSERT makes of it.
 
 CREATE FUNCTION scd2_internal.check_append_source(caller oid, source regclass, once boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,9 +1,11 @@
 -- 47_check_target.sql: is a target what it must be?
 --
--- First what can be said of its rows alone. Then they are compared with what the sources say: copies of the flows into it write into an empty temporary table, by the same engine, up to the versions that the flows have
--- applied (src/flow/rebuild.c). Until the caller's transaction ends, no worker applies these flows.
+-- First what can be said of its rows alone. Then they are compared with what the sources say: copies of the flows
+-- into it write into an empty temporary table, by the same engine, up to the versions that the flows have applied
+-- (src/flow/rebuild.c). Until the caller's transaction ends, no worker applies these flows.
 --
--- The owner's tables are looked at as he (src/ask.c): queries come here as text, findings as JSON. Images are compared as text, which every type has.
+-- The owner's tables are looked at as he (src/ask.c): queries come here as text, findings as JSON. Images are
+-- compared as text, which every type has.
 
 -- What a target is made of, from the first flow into it.
 CREATE FUNCTION scd2_internal.checked_flow(caller oid, target regclass) RETURNS scd2_internal.flow
@@ -140,7 +142,8 @@ CREATE FUNCTION scd2_internal.target_columns_kept(target oid) RETURNS name[]
 $$;
 COMMENT ON FUNCTION scd2_internal.target_columns_kept(oid) IS 'The columns of a target that its flows fill';
 
--- Copies of the flows of a target, into the temporary table that is returned when they have run; with a key_filter, only these keys.
+-- Copies of the flows of a target, into the temporary table that is returned when they have run; with a key_filter,
+-- only these keys.
 CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -216,7 +219,8 @@ CREATE FUNCTION scd2_internal.difference_query(target regclass, beside regclass,
 $$;
 COMMENT ON FUNCTION scd2_internal.difference_query(regclass, regclass, name[], name[]) IS 'Query for the rows in which a target differs from what it must be';
 
--- A snapshot that is fixed, or changes that nobody captures before they are committed, would make differences where there are none.
+-- A snapshot that is fixed, or changes that nobody captures before they are committed, would make differences where
+-- there are none.
 CREATE FUNCTION scd2_internal.check_can_rebuild(target regclass, what text) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,8 @@
 -- 48_refresh_keys.sql: full_refresh() of some keys.
 --
--- In the caller's transaction: the keys are made again from the sources in a temporary table (47_check_target.sql), and what differs is replaced in the target, and in what it remembers. The flows wait until that
--- transaction ends. Whatever they apply then comes after what was made here, or is known already.
+-- In the caller's transaction: the keys are made again from the sources in a temporary table (47_check_target.sql),
+-- and what differs is replaced in the target, and in what it remembers. The flows wait until that transaction ends.
+-- Whatever they apply then comes after what was made here, or is known already.
 
 CREATE FUNCTION scd2_internal.write_target(flow_id integer, statements text[]) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_write_target' LANGUAGE C STRICT;
@@ -32,7 +33,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_refresh_keys(regclass, text) IS 'Raises what stands against the refresh of some keys; locks the flows';
 
--- Rows that are as they must be stay as they are. (Rows of one image are equal in what identifies them, by which an index or a hash finds them.)
+-- Rows that are as they must be stay as they are. (Rows of one image are equal in what identifies them, by which an
+-- index or a hash finds them.)
 CREATE FUNCTION scd2_internal.replace_statements(relation regclass, beside regclass, columns name[], identity name[], key_filter text) RETURNS text[]
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ARRAY[

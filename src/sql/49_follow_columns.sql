@@ -1,14 +1,16 @@
 -- 49_follow_columns.sql: flows follow the columns of their feeds.
 --
--- A feed follows its source (src/feed/layout.c), in all its rows at once: a column has its new name and type in old versions too. So it does not matter how far a flow is: before its next batch, definition and
--- target get what the feed has. Columns of a feed keep their number; a flow knows which there were, under which names.
+-- A feed follows its source (src/feed/layout.c), in all its rows at once: a column has its new name and type in old
+-- versions too. So it does not matter how far a flow is: before its next batch, definition and target get what the
+-- feed has. Columns of a feed keep their number; a flow knows which there were, under which names.
 --
 --   renamed     renamed in target, memory and definition. Not in expressions: a flow with one that names the column stops, unless it is the column and nothing else
 --   added       added, unless a column_list or track_history_column_list says otherwise; rows that are there have the constant default, as their source's have, and so no row changes
 --   new type    the target's column gets it
 --   dropped     stays
 --
--- A target that other flows keep too has its columns from all of them: there, only adding is followed, and the rows that are there have NULL.
+-- A target that other flows keep too has its columns from all of them: there, only adding is followed, and the rows
+-- that are there have NULL.
 --
 -- As the owner of the target, under its lock, which is tried for 100 ms: what cannot be done now is tried again.
 
@@ -50,7 +52,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.cannot_follow(scd2_internal.flow, text, text, text) IS 'Raises 55000';
 
--- An expression that is the column and nothing else becomes the other column; one that has the name in it cannot be changed by us. It may be in there as something else: then too, nothing is mixed up.
+-- An expression that is the column and nothing else becomes the other column; one that has the name in it cannot be
+-- changed by us. It may be in there as something else: then too, nothing is mixed up.
 CREATE FUNCTION scd2_internal.renamed_expression(w scd2_internal.flow, argument text, expression text, old_names name[], new_names name[]) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -2,14 +2,19 @@
  * apply_worker.c
  *		Applies flows: finds one with work, takes it, does a batch or its first copy, goes on.
  *
- * Every apply worker of a database knows all its flows, in a list of its own that costs nothing to look through: what it has applied of each is compared with the latest version of the
- * flow's feed in shared memory. The list is read again when shared memory says that flows changed, and after a wake that brought nothing.
+ * Every apply worker of a database knows all its flows, in a list of its own that costs nothing to
+ * look through: what it has applied of each is compared with the latest version of the flow's feed
+ * in shared memory. The list is read again when shared memory says that flows changed, and after a
+ * wake that brought nothing.
  *
- * A flow is taken by a lock that lasts for the transaction and is only ever tried; under it the flow's state is read, for another worker may have been there. A worker is at home with
- * some of the flows and takes others only when they lag: so that two workers do not race for every small batch.
+ * A flow is taken by a lock that lasts for the transaction and is only ever tried; under it the
+ * flow's state is read, for another worker may have been there. A worker is at home with some of
+ * the flows and takes others only when they lag: so that two workers do not race for every small
+ * batch.
  *
- * Each batch is one transaction. If it fails, it is rolled back as a whole; the error is recorded with the flow in another, and other flows go on. First copies take long: worker 0
- * makes none unless it is alone.
+ * Each batch is one transaction. If it fails, it is rolled back as a whole; the error is recorded
+ * with the flow in another, and other flows go on. First copies take long: worker 0 makes none
+ * unless it is alone.
  */
 #include "postgres.h"
 
@@ -216,7 +221,10 @@ latest_version(KnownFlow *known)
 	return Min(latest, known->state.gap - 1);
 }
 
-/* There may be fewer workers than are wanted: the server has run out of them, or the others are being started. */
+/*
+ * There may be fewer workers than are wanted: the server has run out of them, or the others are
+ * being started.
+ */
 static bool
 is_alone(void)
 {
@@ -226,7 +234,10 @@ is_alone(void)
 	return true;
 }
 
-/* Long copies are not for worker 0, so that small batches are never behind one: unless nobody else is there. */
+/*
+ * Long copies are not for worker 0, so that small batches are never behind one: unless nobody else
+ * is there.
+ */
 static bool
 copies_here(void)
 {
@@ -428,8 +439,10 @@ try_flow(KnownFlow *known)
 }
 
 /*
- * The lock went with the transaction that failed. Another worker may have the flow by now, and relies on its state's place; or it has applied the batch, or failed with it as we did and recorded
- * that. Then there is nothing to record: two failures at once are one, or the flow would be given up too soon.
+ * The lock went with the transaction that failed. Another worker may have the flow by now, and
+ * relies on its state's place; or it has applied the batch, or failed with it as we did and
+ * recorded that. Then there is nothing to record: two failures at once are one, or the flow would
+ * be given up too soon.
  */
 static bool
 still_ours(KnownFlow *known)
@@ -551,7 +564,10 @@ time_to_wait(TimestampTz next)
 	return Min(scd2_naptime, (next - now) / 1000 + 1);
 }
 
-/* Only as superuser of the worker: how statements of flows are planned (statements.c), and how long they wait for a lock. */
+/*
+ * Only as superuser of the worker: how statements of flows are planned (statements.c), and how long
+ * they wait for a lock.
+ */
 static void
 fix_settings(void)
 {
@@ -583,7 +599,10 @@ run(void)
 
 	for (;;)
 	{
-		/* Reading the list is not for every small batch: when told to, and now and then with nothing else to do. */
+		/*
+		 * Reading the list is not for every small batch: when told to, and now and then with
+		 * nothing else to do.
+		 */
 		if (flows_seen != pg_atomic_read_u32(&db->flows_changed))
 			reload();
 		if (homes != apply_workers())

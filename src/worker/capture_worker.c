@@ -14,15 +14,20 @@
  *       │    confirm the slot, if the position is flushed and it is worth it
  *       └─── wait for a commit, at most naptime
  *
- * Exactly once. Rows and position are one transaction; a new worker decodes from the position, so a death at any moment repeats and loses nothing. The slot is confirmed only up to a
- * position whose commit is flushed (our commits are asynchronous): it can be behind the position, never ahead of it.
+ * Exactly once. Rows and position are one transaction; a new worker decodes from the position, so a
+ * death at any moment repeats and loses nothing. The slot is confirmed only up to a position whose
+ * commit is flushed (our commits are asynchronous): it can be behind the position, never ahead of
+ * it.
  *
- * A version is written only when its transaction is visible to new snapshots: decoding can be quicker than the committing backend, and with synchronous replication by a long time. So whoever sees
- * version N in the position sees the tables as of N at least. While a synchronous standby is missing, capture waits as the writers do.
+ * A version is written only when its transaction is visible to new snapshots: decoding can be
+ * quicker than the committing backend, and with synchronous replication by a long time. So whoever
+ * sees version N in the position sees the tables as of N at least. While a synchronous standby is
+ * missing, capture waits as the writers do.
  *
  * Idle. When only others' WAL passes by, row and slot are moved on, at most every IDLE_ADVANCE.
  *
- * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for COALESCE_MS, so that a busy writer finds it set and does not signal.
+ * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for COALESCE_MS,
+ * so that a busy writer finds it set and does not signal.
  */
 #include "postgres.h"
 
@@ -78,13 +83,19 @@ check_not_marked(void)
 		elog(PANIC, "capture worker is marked as only decoding");
 }
 
-/* Creates row and slot in three transactions, so that a death in between leaves nothing that is not found and cleared. */
+/*
+ * Creates row and slot in three transactions, so that a death in between leaves nothing that is not
+ * found and cleared.
+ */
 static void
 create_slot(Scd2Position *position, bool has_row)
 {
 	scd2_worker_set_state(SCD2_CAPTURE_CREATING_SLOT);
 	pgstat_report_activity(STATE_RUNNING, "creating the replication slot: waits for running transactions to end");
-	/* No worker saw the end of the extension that was here before; or its slot was lost, and scd2.resume_capture() has named another. */
+	/*
+	 * No worker saw the end of the extension that was here before; or its slot was lost, and
+	 * scd2.resume_capture() has named another.
+	 */
 	scd2_drop_orphaned_slots();
 	if (!has_row)
 	{
@@ -110,7 +121,10 @@ create_slot(Scd2Position *position, bool has_row)
 	scd2_worker_set_state(SCD2_CAPTURE_STARTING);
 }
 
-/* Another database, cluster or timeline than recorded: a copy, a restore or a promoted standby, whose slot cannot be trusted. */
+/*
+ * Another database, cluster or timeline than recorded: a copy, a restore or a promoted standby,
+ * whose slot cannot be trusted.
+ */
 static void
 check_same_place(const Scd2Position *position)
 {
@@ -125,7 +139,8 @@ check_same_place(const Scd2Position *position)
 }
 
 /*
- * The worker before us may have died between a commit and telling of it, or have been another extension's: each feed can have rows up to the position.
+ * The worker before us may have died between a commit and telling of it, or have been another
+ * extension's: each feed can have rows up to the position.
  */
 static void
 publish_captured(void)
@@ -201,7 +216,10 @@ publish_feeds(void)
 	}
 }
 
-/* Workers without flows of their own are only told now and then, so that they can lend a hand: each wake costs the writers beside us. */
+/*
+ * Workers without flows of their own are only told now and then, so that they can lend a hand: each
+ * wake costs the writers beside us.
+ */
 static void
 wake_apply(bool all)
 {
@@ -278,7 +296,10 @@ confirm(TimestampTz now)
 	scd2_decoder_confirm(written_position);
 	last_confirm = now;
 
-	/* The slot's restart point moves only past a record of the running transactions; after a crash there may be none for long. */
+	/*
+	 * The slot's restart point moves only past a record of the running transactions; after a crash
+	 * there may be none for long.
+	 */
 	if (scd2_decoder_confirmed() > MyReplicationSlot->data.restart_lsn + STANDBY_SNAPSHOT_BYTES &&
 		now - last_snapshot > STANDBY_SNAPSHOT_EVERY)
 	{

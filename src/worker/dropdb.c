@@ -2,8 +2,9 @@
  * dropdb.c
  *		DROP DATABASE ... WITH (FORCE) of a database that has workers.
  *
- * FORCE ends the sessions in the database, but the server counts the active slots before it does, and refuses. So the session that drops tells our workers to end, and waits
- * until the slot is free, before the server's own code runs. If that fails after all, the workers are wanted again.
+ * FORCE ends the sessions in the database, but the server counts the active slots before it does,
+ * and refuses. So the session that drops tells our workers to end, and waits until the slot is
+ * free, before the server's own code runs. If that fails after all, the workers are wanted again.
  *
  * Only for those who may drop the database; everything else, errors included, is the server's.
  */
@@ -47,7 +48,10 @@ forced_database(Node *stmt, bool top_level)
 	return dboid;
 }
 
-/* Nobody starts the database's workers again, and the one that holds the slot is told to end. Returns its pid, 0 if there is none. */
+/*
+ * Nobody starts the database's workers again, and the one that holds the slot is told to end.
+ * Returns its pid, 0 if there is none.
+ */
 static pid_t
 unwant_workers(Oid dboid, bool *wanted)
 {

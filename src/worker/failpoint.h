@@ -2,8 +2,10 @@
  * failpoint.h
  *		Places where a test can make a worker fail, or wait.
  *
- * SET pg_scd2.debug_fail_at = 'position written' (superuser, hidden) raises an error each time a worker comes by. With 'wait: failed' a worker that comes to the wait point "failed" stays there
- * until a reload takes the setting back; outside a transaction. Both cost a comparison with NULL otherwise.
+ * SET pg_scd2.debug_fail_at = 'position written' (superuser, hidden) raises an error each time a
+ * worker comes by. With 'wait: failed' a worker that comes to the wait point "failed" stays there
+ * until a reload takes the setting back; outside a transaction. Both cost a comparison with NULL
+ * otherwise.
  */
 #ifndef SCD2_WORKER_FAILPOINT_H
 #define SCD2_WORKER_FAILPOINT_H

@@ -2,9 +2,12 @@
  * guard.c
  *		Keeps others from writing into feeds and targets.
  *
- * A statement trigger on each feed and target. Our workers pass. The owner passes after SET pg_scd2.allow_target_writes = on, which says that he knows: what he writes is in no source, and a
- * rebuild takes it away. Everybody else gets 55000. The trigger is always enabled, and depends on the extension, so that DROP EXTENSION needs no CASCADE for it. (Not by ALTER TRIGGER … DEPENDS ON EXTENSION: that locks the extension against everybody until
- * the transaction ends, and the next who enables a feed, of whatever table, would wait as long.)
+ * A statement trigger on each feed and target. Our workers pass. The owner passes after SET
+ * pg_scd2.allow_target_writes = on, which says that he knows: what he writes is in no source, and a
+ * rebuild takes it away. Everybody else gets 55000. The trigger is always enabled, and depends on
+ * the extension, so that DROP EXTENSION needs no CASCADE for it. (Not by ALTER TRIGGER … DEPENDS ON
+ * EXTENSION: that locks the extension against everybody until the transaction ends, and the next
+ * who enables a feed, of whatever table, would wait as long.)
  */
 #include "postgres.h"
 
@@ -52,7 +55,8 @@ scd2_guard(PG_FUNCTION_ARGS)
 }
 
 /*
- * Has a trigger go with the extension. Arguments: a relation's oid, the trigger's name. Raises 42704 if either is gone.
+ * Has a trigger go with the extension. Arguments: a relation's oid, the trigger's name. Raises
+ * 42704 if either is gone.
  */
 Datum
 scd2_depend_on_extension(PG_FUNCTION_ARGS)

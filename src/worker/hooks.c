@@ -1,14 +1,18 @@
 /*
  * hooks.c
- *		What every session does for us: wakes the capture worker at commit, and tells it when the extension comes or goes.
+ *		What every session does for us: wakes the capture worker at commit, and tells it when the
+ *		extension comes or goes.
  *
- * At commit. The hook runs after the transaction has become visible. XactLastCommitEnd moves with every commit that wrote WAL, COMMIT PREPARED from a session without an
- * xid included. What it costs a writer is one compare, and a SetLatch that does nothing while the worker has not reset its latch (which it does at most every two milliseconds).
- * Commits whose writes are marked as nothing to capture wake nobody.
+ * At commit. The hook runs after the transaction has become visible. XactLastCommitEnd moves with
+ * every commit that wrote WAL, COMMIT PREPARED from a session without an xid included. What it
+ * costs a writer is one compare, and a SetLatch that does nothing while the worker has not reset
+ * its latch (which it does at most every two milliseconds). Commits whose writes are marked as
+ * nothing to capture wake nobody.
  *
  * None of this can fail a user's transaction.
  *
- * DROP EXTENSION on a server where no worker can drop the slot (not preloaded, switched off) warns of it, by an event trigger: without the library preloaded there are no hooks.
+ * DROP EXTENSION on a server where no worker can drop the slot (not preloaded, switched off) warns
+ * of it, by an event trigger: without the library preloaded there are no hooks.
  */
 #include "postgres.h"
 
@@ -48,7 +52,10 @@ at_commit(void)
 {
 	static XLogRecPtr last_commit = InvalidXLogRecPtr;
 
-	/* Of an extension that is gone a worker drops the slot, if need be one that is started for it: after scd2.stop() there is none. */
+	/*
+	 * Of an extension that is gone a worker drops the slot, if need be one that is started for it:
+	 * after scd2.stop() there is none.
+	 */
 	if (start_at_commit || dropped_at_commit)
 		scd2_want_workers(MyDatabaseId);
 	if (recheck_at_commit)
@@ -116,7 +123,10 @@ scd2_hooks_init(void)
 	RegisterXactCallback(at_xact_event, NULL);
 }
 
-/* CREATE EXTENSION and scd2.start(): the launcher starts this database's workers when the transaction commits. */
+/*
+ * CREATE EXTENSION and scd2.start(): the launcher starts this database's workers when the
+ * transaction commits.
+ */
 Datum
 scd2_start_workers_at_commit(PG_FUNCTION_ARGS)
 {

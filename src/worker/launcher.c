@@ -2,11 +2,14 @@
  * launcher.c
  *		Keeps the workers of every database that has the extension running.
  *
- * One process, started by the postmaster when recovery is over (so it is idle on a standby and starts at promotion). It is connected to no database. At its start it has
- * a capture worker look into each database once, two at a time; a worker that finds no extension ends and is forgotten. Later a CREATE EXTENSION tells it through shared memory, at commit.
+ * One process, started by the postmaster when recovery is over (so it is idle on a standby and
+ * starts at promotion). It is connected to no database. At its start it has a capture worker look
+ * into each database once, two at a time; a worker that finds no extension ends and is forgotten.
+ * Later a CREATE EXTENSION tells it through shared memory, at commit.
  *
- * It starts workers, and restarts what ended: at once if it was told to end, after 1 s, 2 s, 4 s … 60 s if it failed (worker.c counts). It never waits for a worker, so one
- * that hangs harms nobody else.
+ * It starts workers, and restarts what ended: at once if it was told to end, after 1 s, 2 s, 4 s …
+ * 60 s if it failed (worker.c counts). It never waits for a worker, so one that hangs harms nobody
+ * else.
  */
 #include "postgres.h"
 
@@ -57,7 +60,10 @@ launcher_leave(int code, Datum arg)
 	scd2_shmem->launcher_pid = 0;
 }
 
-/* The databases that may have the extension. A template must have no connections when it is copied: left alone. */
+/*
+ * The databases that may have the extension. A template must have no connections when it is copied:
+ * left alone.
+ */
 static void
 list_databases(void)
 {
@@ -207,7 +213,10 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 	return again;
 }
 
-/* An entry that nobody wants: its processes end by themselves or with their database; then it is free, unless it tells that it was stopped. */
+/*
+ * An entry that nobody wants: its processes end by themselves or with their database; then it is
+ * free, unless it tells that it was stopped.
+ */
 static void
 let_go(Scd2Database *db, Children *kids)
 {

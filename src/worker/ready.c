@@ -54,7 +54,8 @@ plugin_listed(void)
 }
 
 /*
- * Raises 55000, with the setting and the statement that mends it, if nothing can be captured on this server as it is.
+ * Raises 55000, with the setting and the statement that mends it, if nothing can be captured on
+ * this server as it is.
  */
 void
 scd2_require_settings(void)
@@ -89,7 +90,8 @@ scd2_require_settings(void)
 }
 
 /*
- * A list setting with our library in it, as ALTER SYSTEM takes it: one literal per name (a single literal would become one name).
+ * A list setting with our library in it, as ALTER SYSTEM takes it: one literal per name (a single
+ * literal would become one name).
  */
 char *
 scd2_setting_with_us(const char *setting)
@@ -184,8 +186,9 @@ not_ready(void)
 }
 
 /*
- * Raises 55000 unless this database's slot exists. Waits for it, at most pg_scd2.lock_timeout, if the calling transaction has written nothing: a transaction that has would be
- * waited for by the slot.
+ * Raises 55000 unless this database's slot exists. Waits for it, at most pg_scd2.lock_timeout, if
+ * the calling transaction has written nothing: a transaction that has would be waited for by the
+ * slot.
  */
 Datum
 scd2_require_capture(PG_FUNCTION_ARGS)

@@ -2,13 +2,16 @@
  * shmem.c
  *		What the workers and the sessions of a server share.
  *
- * One entry per database that has the extension, and one word per feed: its latest version, so that an idle flow costs nothing.
+ * One entry per database that has the extension, and one word per feed: its latest version, so that
+ * an idle flow costs nothing.
  *
- * Locking. "lock" guards the list of databases, who works where (pids, latches) and errors; it is held for a few instructions only. What changes with every batch
- * is atomic and read without it. A session asks scd2_my_database() at each commit: it remembers its answer and asks again only when "generation" moved, so a database
- * without the extension pays one atomic read.
+ * Locking. "lock" guards the list of databases, who works where (pids, latches) and errors; it is
+ * held for a few instructions only. What changes with every batch is atomic and read without it. A
+ * session asks scd2_my_database() at each commit: it remembers its answer and asks again only when
+ * "generation" moved, so a database without the extension pays one atomic read.
  *
- * A latch is that of a PGPROC, which is never freed: setting the latch of a worker that has just died wakes at worst a stranger for nothing.
+ * A latch is that of a PGPROC, which is never freed: setting the latch of a worker that has just
+ * died wakes at worst a stranger for nothing.
  */
 #include "postgres.h"
 
@@ -148,8 +151,8 @@ scd2_retry_now(Scd2Database *db)
 }
 
 /*
- * Makes or finds the entry of a database and has the launcher start its workers. Without the library preloaded nothing happens. Raises
- * 54000 when SCD2_MAX_DATABASES databases have entries.
+ * Makes or finds the entry of a database and has the launcher start its workers. Without the
+ * library preloaded nothing happens. Raises 54000 when SCD2_MAX_DATABASES databases have entries.
  */
 void
 scd2_want_workers(Oid dboid)

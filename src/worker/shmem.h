@@ -77,7 +77,10 @@ extern Scd2Shmem *scd2_shmem;	/* NULL: the library is not preloaded */
 extern void scd2_shmem_init(void);	/* from _PG_init, with the library preloaded */
 extern bool scd2_shmem_available(void);
 
-/* This process's database; NULL if the library is not preloaded or no worker knows the database. Cheap: may be asked at each commit. */
+/*
+ * This process's database; NULL if the library is not preloaded or no worker knows the database.
+ * Cheap: may be asked at each commit.
+ */
 extern Scd2Database *scd2_my_database(void);
 
 /* For the launcher: the caller of the first and the last holds the lock. */
@@ -85,7 +88,10 @@ extern Scd2Database *scd2_find_database(Oid dboid);
 extern void scd2_free_database(Scd2Database *db);
 extern void scd2_retry_now(Scd2Database *db);
 
-/* A version at or above the latest of a feed of this database, -1 if not known (then: any up to the position's version). */
+/*
+ * A version at or above the latest of a feed of this database, -1 if not known (then: any up to the
+ * position's version).
+ */
 extern int64 scd2_feed_latest(int feed_id);
 extern void scd2_feed_set_latest(int feed_id, int64 version);
 extern void scd2_feed_forget(int feed_id);

@@ -2,11 +2,13 @@
  * sync.c
  *		scd2.sync(): waits until what was committed before the call is in the feeds and in the targets.
  *
- * A round: take the log's end, have it flushed and captured, then wait until every flow asked for has applied the version that was reached. Targets can be sources of others: rounds are
- * repeated until one brings no new version.
+ * A round: take the log's end, have it flushed and captured, then wait until every flow asked for
+ * has applied the version that was reached. Targets can be sources of others: rounds are repeated
+ * until one brings no new version.
  *
- * Waiting for oneself is refused. In a transaction that has written, capture waits for its commit; in one whose snapshot is fixed, the result could not be seen (25001).
- * A lock of the caller's that a worker waits for is found with pg_blocking_pids (55P03).
+ * Waiting for oneself is refused. In a transaction that has written, capture waits for its commit;
+ * in one whose snapshot is fixed, the result could not be seen (25001). A lock of the caller's that
+ * a worker waits for is found with pg_blocking_pids (55P03).
  */
 #include "postgres.h"
 
@@ -47,7 +49,8 @@ typedef struct Sync
 } Sync;
 
 /*
- * The end of the log as it is now, flushed. The insert position stands behind the header of a page in which there is nothing yet: such a place can be neither flushed nor reached.
+ * The end of the log as it is now, flushed. The insert position stands behind the header of a page
+ * in which there is nothing yet: such a place can be neither flushed nor reached.
  */
 XLogRecPtr
 scd2_flushed_end(void)
@@ -148,8 +151,9 @@ check_apply_workers(Scd2Database *db)
 }
 
 /*
- * The pid of a worker ("all", else of the capture worker) that waits for a lock of this process, itself or behind others who wait for it; NULL if there is none. Who waits for a worker must
- * ask: the server sees no deadlock where one of the waits is not for a lock.
+ * The pid of a worker ("all", else of the capture worker) that waits for a lock of this process,
+ * itself or behind others who wait for it; NULL if there is none. Who waits for a worker must ask:
+ * the server sees no deadlock where one of the waits is not for a lock.
  */
 char *
 scd2_worker_behind_us(bool all)

@@ -2,14 +2,16 @@
  * worker.c
  *		What capture and apply workers have in common: birth, settings, waiting, death.
  *
- * A worker is started by the launcher, never restarted by the postmaster (BGW_NEVER_RESTART): the launcher knows when to back off. It tells how it ended through
- * the database's entry in shared memory:
+ * A worker is started by the launcher, never restarted by the postmaster (BGW_NEVER_RESTART): the
+ * launcher knows when to back off. It tells how it ended through the database's entry in shared
+ * memory:
  *
  *   quietly (no extension, stopped, switched off)     "wanted" is taken back; the launcher frees the entry or leaves it as stopped
  *   told to (SIGTERM, pg_terminate_backend)           started again at once
  *   with an error                                     started again after 1 s, 2 s, 4 s … 60 s; the error is kept for scd2.capture
  *
- * A worker runs as the bootstrap superuser. Settings that could change what it does are fixed here, whatever the server, database or role says.
+ * A worker runs as the bootstrap superuser. Settings that could change what it does are fixed here,
+ * whatever the server, database or role says.
  */
 #include "postgres.h"
 
@@ -173,8 +175,9 @@ enter(void)
 }
 
 /*
- * Drops the slots of ours in this database, which an extension that is gone or a position that was lost has left: they would hold back WAL for ever, or be one slot less for others. Only
- * ours have our plugin. Outside a transaction.
+ * Drops the slots of ours in this database, which an extension that is gone or a position that was
+ * lost has left: they would hold back WAL for ever, or be one slot less for others. Only ours have
+ * our plugin. Outside a transaction.
  */
 void
 scd2_drop_orphaned_slots(void)
@@ -199,8 +202,9 @@ scd2_drop_orphaned_slots(void)
 }
 
 /*
- * Is there work for this worker in this database? Ends the process if not. An extension that was dropped and created again is another one: nothing that this process knows is
- * true of it, so the next one begins.
+ * Is there work for this worker in this database? Ends the process if not. An extension that was
+ * dropped and created again is another one: nothing that this process knows is true of it, so the
+ * next one begins.
  */
 static void
 check_wanted(void)
@@ -335,8 +339,8 @@ scd2_worker_set_state(Scd2CaptureState state)
 }
 
 /*
- * The capture worker got through a batch, an apply worker through its flows: what went wrong before is over. (Not before: to start is no success, and what always fails
- * would be tried each second.)
+ * The capture worker got through a batch, an apply worker through its flows: what went wrong before
+ * is over. (Not before: to start is no success, and what always fails would be tried each second.)
  */
 void
 scd2_worker_succeeded(void)

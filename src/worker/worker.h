@@ -15,19 +15,24 @@ typedef struct Scd2WorkerArg
 } Scd2WorkerArg;
 
 /*
- * First call of a worker's main: signals, connection as the bootstrap superuser, fixed settings (search_path, time zone, timeouts …), registration in shared
- * memory, removal from it at exit. Returns the database's entry. A worker of a database without the extension, or stopped, or one that finds
- * another in its place, does not return: the process ends quietly.
+ * First call of a worker's main: signals, connection as the bootstrap superuser, fixed settings
+ * (search_path, time zone, timeouts …), registration in shared memory, removal from it at exit.
+ * Returns the database's entry. A worker of a database without the extension, or stopped, or one
+ * that finds another in its place, does not return: the process ends quietly.
  */
 extern Scd2Database *scd2_worker_begin(Scd2WorkerArg *arg);
 
 /*
- * One turn of a worker's loop: waits for its latch at most "ms" (-1: no limit), reloads settings, ends the process when told to.
+ * One turn of a worker's loop: waits for its latch at most "ms" (-1: no limit), reloads settings,
+ * ends the process when told to.
  */
 extern void scd2_worker_wait(long ms);
 extern void scd2_drop_orphaned_slots(void);
 
-/* Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no longer. Reset at transaction end by the caller. */
+/*
+ * Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no
+ * longer. Reset at transaction end by the caller.
+ */
 extern void scd2_mark_writes(bool mark);
 
 /* For scd2.capture: what the capture worker is at. */
@@ -35,7 +40,8 @@ extern void scd2_worker_set_state(Scd2CaptureState state);
 extern void scd2_worker_succeeded(void);
 
 /*
- * Runs a worker's loop. An error ends the process, for nothing in its memory is worth keeping: with the error, or quietly if what went wrong is that the extension was dropped.
+ * Runs a worker's loop. An error ends the process, for nothing in its memory is worth keeping: with
+ * the error, or quietly if what went wrong is that the extension was dropped.
  */
 extern void scd2_worker_run(void (*loop)(void));
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Capture of two large transactions, inserts and updates of 1 million rows each: from the log to committed feed rows, against reading the same log by built-in pgoutput and by wal2json.
+# Capture of two large transactions, inserts and updates of 1 million rows each: from the log to
+# committed feed rows, against reading the same log by built-in pgoutput and by wal2json.
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh

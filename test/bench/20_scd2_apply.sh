@@ -1,5 +1,6 @@
 #!/bin/bash
-# SCD2 apply: 1 million updates over 1 million open rows that are in the feed, by our one worker and by the two statements that most people write, on the table that most people make (primary key
+# SCD2 apply: 1 million updates over 1 million open rows that are in the feed, by our one worker and
+# by the two statements that most people write, on the table that most people make (primary key
 # (key, start), unique index on the key of open rows) and on one made like ours.
 set -euo pipefail
 . test/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
-# First copy of 5 million rows, from track() to its end, against INSERT … SELECT into a table with the same indexes.
+# First copy of 5 million rows, from track() to its end, against INSERT … SELECT into a table with
+# the same indexes.
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh

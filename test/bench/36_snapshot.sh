@@ -1,6 +1,7 @@
 #!/bin/bash
-# A snapshot of 1 million rows of which 1 % changed, applied to a history, against a full outer join of source and open rows that compares all columns and writes nothing: from a table whose primary key guards
-# the keys, and from a view, where two rows of one key have to be looked for.
+# A snapshot of 1 million rows of which 1 % changed, applied to a history, against a full outer join
+# of source and open rows that compares all columns and writes nothing: from a table whose primary
+# key guards the keys, and from a view, where two rows of one key have to be looked for.
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
-# End to end: 4 clients in a closed loop update single rows; time until the history is complete. Against a plpgsql trigger that keeps the same history synchronously, and the system versioning of
+# End to end: 4 clients in a closed loop update single rows; time until the history is complete.
+# Against a plpgsql trigger that keeps the same history synchronously, and the system versioning of
 # the extension periods.
 set -euo pipefail
 . test/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What the writer feels: latency of single-row updates at a fixed 2,000 a second, with feed and history on, against the same table with REPLICA IDENTITY FULL in a database without the extension.
+# What the writer feels: latency of single-row updates at a fixed 2,000 a second, with feed and
+# history on, against the same table with REPLICA IDENTITY FULL in a database without the extension.
 # The time of a transaction itself, not how late pgbench began it.
 set -euo pipefail
 . test/lib.sh

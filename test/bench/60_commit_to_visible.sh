@@ -1,7 +1,10 @@
 #!/bin/bash
-# Commit until visible in the history, at 1,000 commits a second. Nothing polls: the server keeps the time of each commit (track_commit_timestamp). A row of the history
-# has the time of the source's commit as its start, and was written by a transaction whose commit time is looked up afterwards. (The start is taken before the source's commit is flushed, so
-# an fsync is part of the figure.) Rows whose history was written again since (closed) are left out: with so many customers, few.
+# Commit until visible in the history, at 1,000 commits a second. Nothing polls: the server keeps
+# the time of each commit (track_commit_timestamp). A row of the history has the time of the
+# source's commit as its start, and was written by a transaction whose commit time is looked up
+# afterwards. (The start is taken before the source's commit is flushed, so an fsync is part of the
+# figure.) Rows whose history was written again since (closed) are left out: with so many customers,
+# few.
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Private memory of the capture worker while it captures a transaction of 5 million rows: all of it in one piece, and in subtransactions of 4,096 and of 1,000 changes. Anonymous memory as the kernel
+# Private memory of the capture worker while it captures a transaction of 5 million rows: all of it
+# in one piece, and in subtransactions of 4,096 and of 1,000 changes. Anonymous memory as the kernel
 # counts it for the process (Pss_Anon), the greatest of ten looks a second.
 set -euo pipefail
 . test/lib.sh

@@ -1,7 +1,10 @@
 #!/bin/bash
-# Cost of a change when the history has 1, 4 and 16 million rows: buffers of the target and its indexes that are touched per change, and the time. 250,000, 1 million and 4 million customers with
-# 4 versions each; 2,000 updates of different customers all over the table, in 20 transactions, captured first and then applied in one batch. The history is vacuumed before, so that at each size nearly
-# every change is the first on its page. "After a restart" is right after one of the server (the kernel's cache stays warm).
+# Cost of a change when the history has 1, 4 and 16 million rows: buffers of the target and its
+# indexes that are touched per change, and the time. 250,000, 1 million and 4 million customers with
+# 4 versions each; 2,000 updates of different customers all over the table, in 20 transactions,
+# captured first and then applied in one batch. The history is vacuumed before, so that at each size
+# nearly every change is the first on its page. "After a restart" is right after one of the server
+# (the kernel's cache stays warm).
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh

@@ -1,9 +1,13 @@
 #!/bin/bash
-# AUTO CDC over an event table: 1 million events over 100,000 keys in 20 batches, shuffled and in order. The other side is the fewest writes that reach the same end: the same row changes, batch by
-# batch, known in advance and applied by one UPDATE and one INSERT (and a DELETE where a row goes), without reading an event, a timeline or memory, into a table made like ours. For
-# type 1 it is INSERT ... ON CONFLICT DO UPDATE WHERE newer, batch by batch. The last lines: an event that comes late for a key with few and with very many versions.
+# AUTO CDC over an event table: 1 million events over 100,000 keys in 20 batches, shuffled and in
+# order. The other side is the fewest writes that reach the same end: the same row changes, batch by
+# batch, known in advance and applied by one UPDATE and one INSERT (and a DELETE where a row goes),
+# without reading an event, a timeline or memory, into a table made like ours. For type 1 it is
+# INSERT ... ON CONFLICT DO UPDATE WHERE newer, batch by batch. The last lines: an event that comes
+# late for a key with few and with very many versions.
 #
-# The row changes come from a first pass: a flow of the same kind takes the batches one at a time, and the target is copied after each.
+# The row changes come from a first pass: a flow of the same kind takes the batches one at a time,
+# and the target is copied after each.
 set -euo pipefail
 . test/lib.sh
 . test/bench/lib.sh
@@ -12,7 +16,8 @@ keys=$((events / 10))
 batches=20
 start_bench_server bench-events 'pg_scd2.max_apply_workers = 1'
 
-# Events: a key's tenth part are deletes; status is tracked, balance is not. The batch they arrive in is known.
+# Events: a key's tenth part are deletes; status is tracked, balance is not. The batch they arrive
+# in is known.
 sql "CREATE TABLE all_events AS
      SELECT k, 'customer number ' || k AS name, (ARRAY['Norte','Sur','Este','Oeste'])[1 + (random() * 3)::int] AS region, (random() * 10000)::numeric(12,2) AS balance,
             s, CASE WHEN random() < 0.1 THEN 'DELETE' ELSE 'UPSERT' END AS op
@@ -32,8 +37,9 @@ event_table() { sql "CREATE TABLE $1 (LIKE all_events)"; }
 arrive() { # arrive TABLE ORDER BATCH
     sql "INSERT INTO $1 SELECT $columns FROM $2_arrivals WHERE batch = $3"
 }
-# apply_batches TABLE ORDER TARGET: seconds that the flow takes, each batch alone, from being told to go on until the target is complete. Each is captured before. (In one session, which has
-# parsed and planned what it says itself.)
+# apply_batches TABLE ORDER TARGET: seconds that the flow takes, each batch alone, from being told
+# to go on until the target is complete. Each is captured before. (In one session, which has parsed
+# and planned what it says itself.)
 apply_batches() {
     local i
     for i in $(seq $batches); do
@@ -49,7 +55,8 @@ SQL
     done | PGOPTIONS='-c client_min_messages=error' psql -XqAt -v ON_ERROR_STOP=1 | awk '{ sum += $1 } END { printf "%.3f\n", sum }'
 }
 
-# What each batch changes in the target: rows that go are paired by key with rows that come, which is one update.
+# What each batch changes in the target: rows that go are paired by key with rows that come, which
+# is one update.
 record_changes() { # record_changes ORDER
     local i
     event_table "$1_first"
@@ -115,7 +122,8 @@ history() { # history ORDER LABEL
 history shuffled shuffled
 history ordered 'in order'
 
-# Type 1: with the sequence among the columns nothing is remembered for keys that are there; deleted keys stay in the other side's table, marked.
+# Type 1: with the sequence among the columns nothing is remembered for keys that are there; deleted
+# keys stay in the other side's table, marked.
 upserts() { # upserts ORDER
     local i
     for i in $(seq $batches); do
@@ -143,7 +151,8 @@ current() { # current COLUMNS LABEL TO_REACH
 current k,name,region,balance,s 'the sequence is a column of the target' '<= 1.0'
 current k,name,region,balance 'it is not' '<= 1.7'
 
-# One late event: its batch as the worker counts it, so that neither the client nor the way through capture is in it.
+# One late event: its batch as the worker counts it, so that neither the client nor the way through
+# capture is in it.
 versions=$(scaled 100000)
 event_table late
 flow_of late_history late 2 k,name,region,balance

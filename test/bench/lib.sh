@@ -10,8 +10,9 @@ SCALE=${SCALE:-1}
 ROUNDS=${ROUNDS:-3}
 RESULTS=${RESULTS:-$BUILD/logs/bench.tsv}
 
-# start_bench_server NAME [LINE...]: the server's defaults, but without checkpoints by volume, which would hit one side or the other, and without
-# autovacuum, for the same reason: scripts vacuum between rounds where that matters.
+# start_bench_server NAME [LINE...]: the server's defaults, but without checkpoints by volume, which
+# would hit one side or the other, and without autovacuum, for the same reason: scripts vacuum
+# between rounds where that matters.
 start_bench_server() {
     start_server "$1" 'max_wal_size = 32GB' 'checkpoint_timeout = 1h' 'autovacuum = off' 'log_min_messages = warning' 'client_min_messages = warning' "${@:2}"
     sql 'CREATE EXTENSION pg_scd2'
@@ -44,7 +45,8 @@ percentile() { sort -g | awk -v p="$1" '{ v[NR] = $1 } END { i = int(NR * p / 10
 
 divide() { awk -v a="$1" -v b="$2" 'BEGIN { if (b == 0) print "-"; else printf "%.3f\n", a / b }'; }
 
-# result WHAT OURS OTHER RATIO TO_REACH: a line of the table. Figures with their units; RATIO a number, TO_REACH like "<= 0.4".
+# result WHAT OURS OTHER RATIO TO_REACH: a line of the table. Figures with their units; RATIO a
+# number, TO_REACH like "<= 0.4".
 result() {
     printf '%s\t%s\t%s\t%s\t%s\n' "$@" >> "$RESULTS"
     say "    $1: ours $2, other $3, ratio $4 (to reach: $5)"
@@ -54,7 +56,8 @@ sync_all() { sql "SELECT scd2.sync('2 hours')" >/dev/null; }
 
 capture_pid() { sql 'SELECT pid FROM scd2_internal.capture_status()'; }
 
-# The capture worker sleeps while a transaction is written, so that all of it lies in the log when the clock starts. It is at rest when it is stopped: it holds no lock.
+# The capture worker sleeps while a transaction is written, so that all of it lies in the log when
+# the clock starts. It is at rest when it is stopped: it holds no lock.
 stop_capture() {
     sync_all
     sleep 0.5

@@ -2,14 +2,18 @@
  * timeline_fuzz.c
  *		The timeline engine alone, against the definition.
  *
- * Random event sets of one key are given to the engine in random order, batch by batch, as a target and its memory would be: rows and memory are arrays here. After every batch they
- * are compared with what the definition (SEMANTICS.md) says of all events so far, by brute force. Then it is checked that memory holds no more than it must,
- * that a batch that is given again changes nothing, and that rows which stay as they are were not written.
+ * Random event sets of one key are given to the engine in random order, batch by batch, as a target
+ * and its memory would be: rows and memory are arrays here. After every batch they are compared
+ * with what the definition (SEMANTICS.md) says of all events so far, by brute force. Then it is
+ * checked that memory holds no more than it must, that a batch that is given again changes nothing,
+ * and that rows which stay as they are were not written.
  *
- * Some sets have a horizon: events below it are not given, and what is remembered below it is dropped, as the worker does; that must not show. Then older events may come from a flow that joins, behind an implied
- * snapshot at the horizon: from there on, nothing may differ.
+ * Some sets have a horizon: events below it are not given, and what is remembered below it is
+ * dropped, as the worker does; that must not show. Then older events may come from a flow that
+ * joins, behind an implied snapshot at the horizon: from there on, nothing may differ.
  *
- * scd2_timeline_fuzz(seed, sets): the number of sets that were right; the first that is wrong is an error that shows it.
+ * scd2_timeline_fuzz(seed, sets): the number of sets that were right; the first that is wrong is an
+ * error that shows it.
  */
 #include "postgres.h"
 
@@ -159,7 +163,10 @@ goes_on_inside(Set *set, const Scd2Row *row, int lowest)
 	return false;
 }
 
-/* From the last row and the last memory that begin below the lowest new sequence on, as the worker reads them; where what is in between must be resolved, from the row's start on. */
+/*
+ * From the last row and the last memory that begin below the lowest new sequence on, as the worker
+ * reads them; where what is in between must be resolved, from the row's start on.
+ */
 static void
 start_reading(Set *set, int lowest)
 {
@@ -525,7 +532,11 @@ begins_or_lacks(const Given *events, const Given *sent, int n, int i)
 	return i + 1 < n && events[i + 1].kind == SCD2_UPSERT && same_tracked(&events[i], &events[i + 1]);
 }
 
-/* Type 2: hidden upserts, deletes that end no row and follow from no mark, closes. Nothing else, with places at most one per sequence. Where NULL says nothing: also upserts that begin a run that goes on, or do not send all. */
+/*
+ * Type 2: hidden upserts, deletes that end no row and follow from no mark, closes. Nothing else,
+ * with places at most one per sequence. Where NULL says nothing: also upserts that begin a run that
+ * goes on, or do not send all.
+ */
 static bool
 memory_is_small(Set *set)
 {
@@ -642,7 +653,10 @@ has_event_at(Set *set, int seq)
 	return false;
 }
 
-/* A complete snapshot later than all before: the engine is given what differs from just before it (or meets an event at it), and the mark; the definition the event. */
+/*
+ * A complete snapshot later than all before: the engine is given what differs from just before it
+ * (or meets an event at it), and the mark; the definition the event.
+ */
 static void
 give_snapshot(Set *set, int seq)
 {
@@ -679,7 +693,10 @@ lowest_horizon(Set *set)
 	return set->joined > 0 ? set->joined : set->horizon;
 }
 
-/* Is what is remembered needed above the horizon? What was sent, in a row that goes on over it, unless the row shows all. */
+/*
+ * Is what is remembered needed above the horizon? What was sent, in a row that goes on over it,
+ * unless the row shows all.
+ */
 static bool
 is_needed(Set *set, const Scd2Memory *memory)
 {

@@ -1,10 +1,14 @@
--- events.sql: what targets of event tables must hold, in plain SQL over all events (SEMANTICS: "SCD type 2"). For tables and views with the columns
--- k, p (keys), t, u (values), s (what the sequence is made from), op ('D': a delete) and cut (true: a truncate); ties are decided over the images of k, p, t, u, s.
+-- events.sql: what targets of event tables must hold, in plain SQL over all events (SEMANTICS: "SCD
+-- type 2"). For tables and views with the columns k, p (keys), t, u (values), s (what the sequence
+-- is made from), op ('D': a delete) and cut (true: a truncate); ties are decided over the images of
+-- k, p, t, u, s.
 --
 --   expected(EVENTS, SEQUENCE_BY, TRACKED, END_BY, IGNORES)   a query: k, p, t, u, s, start, "end" of each row of the history; END_BY: where rows end, IGNORES: of t and u, those in which NULL says nothing
 --   differences(TARGET, SHOWN, WANTED)                        how many rows "SELECT SHOWN FROM TARGET" and "SELECT WANTED" differ in
 
--- What the definition says. In "e", per key and sequence the event that counts: a close before an upsert before a delete; of upserts the greatest image, or, of each column, the greatest value that was sent.
+-- What the definition says. In "e", per key and sequence the event that counts: a close before an
+-- upsert before a delete; of upserts the greatest image, or, of each column, the greatest value
+-- that was sent.
 CREATE FUNCTION valid(events text, sequence_by text, end_by text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
     SELECT format('SELECT k, p, t, u, s, seq, CASE WHEN gone THEN 2 ELSE 1 END AS kind, CASE WHEN NOT gone THEN upto END AS upto FROM (SELECT *, coalesce(op = ''D'', false) AS gone, %s AS seq, %s AS upto FROM %I) AS q
                    WHERE NOT cut AND k IS NOT NULL AND p IS NOT NULL AND seq IS NOT NULL AND seq::text <> ''NaN'' AND (gone OR upto IS NULL OR upto::text <> ''NaN'' AND upto > seq)',

@@ -1,5 +1,7 @@
--- expected.sql: what feeds and targets must hold, in plain SQL over the whole audit trail and the order of the commits (table commit_order, read from the
--- write-ahead log by pg_waldump). Slow and simple on purpose: it knows nothing of how the extension works, except the time that a version has.
+-- expected.sql: what feeds and targets must hold, in plain SQL over the whole audit trail and the
+-- order of the commits (table commit_order, read from the write-ahead log by pg_waldump). Slow and
+-- simple on purpose: it knows nothing of how the extension works, except the time that a version
+-- has.
 
 CREATE TABLE commit_order (xid xid8 PRIMARY KEY, place bigint NOT NULL);
 
@@ -45,7 +47,8 @@ BEGIN
     ANALYZE versions, changes, feed_rows;
 END $$;
 
--- Versions and transactions are one to one, dense, in commit order; times grow; a time is the commit's unless an earlier one forbids it. Ordinals are dense in a version.
+-- Versions and transactions are one to one, dense, in commit order; times grow; a time is the
+-- commit's unless an earlier one forbids it. Ordinals are dense in a version.
 CREATE FUNCTION check_versions() RETURNS SETOF text LANGUAGE sql AS $$
     SELECT format('version %s is of transaction %s, should be of %s', coalesce(f.version, v.version), f.xid, v.xid)
         FROM (SELECT DISTINCT version, xid FROM feed_rows) f FULL JOIN versions v USING (version) WHERE f.xid IS DISTINCT FROM v.xid
@@ -135,7 +138,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The state of each key at the end of each version that made a difference to it, by counting the images that are live; NULL: none.
+-- The state of each key at the end of each version that made a difference to it, by counting the
+-- images that are live; NULL: none.
 CREATE FUNCTION states(which text, columns text[]) RETURNS TABLE (key text, version bigint, image text) LANGUAGE sql AS $$
     WITH difference AS (
         SELECT c.key, c.version, p.image, sum(c.sign) AS d
@@ -145,8 +149,9 @@ CREATE FUNCTION states(which text, columns text[]) RETURNS TABLE (key text, vers
     SELECT key, version, max(image) FILTER (WHERE live > 0) FROM running WHERE d <> 0 GROUP BY key, version
 $$;
 
--- The rows of a target: runs of states that are equal in the tracked columns, with the values of the last; from the version at which
--- the flow began, where what was live then is valid since its beginning.
+-- The rows of a target: runs of states that are equal in the tracked columns, with the values of
+-- the last; from the version at which the flow began, where what was live then is valid since its
+-- beginning.
 CREATE FUNCTION history(which text, columns text[], tracked text[], began bigint, began_at timestamptz)
     RETURNS TABLE (image jsonb, valid_from timestamptz, valid_to timestamptz) LANGUAGE sql AS $$
     WITH s AS MATERIALIZED (SELECT * FROM states(which, columns)),
@@ -163,7 +168,8 @@ CREATE FUNCTION history(which text, columns text[], tracked text[], began bigint
     WHERE r.image IS NOT NULL
 $$;
 
--- Where a flow began: at the version of its transaction, or the one asked for; at a later one only if that was a TRUNCATE, which cannot be undone.
+-- Where a flow began: at the version of its transaction, or the one asked for; at a later one only
+-- if that was a TRUNCATE, which cannot be undone.
 CREATE FUNCTION check_beginning(which text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT format('began at version %s, should have at %s', s.begin_version, w.wanted)
     FROM flows f JOIN scd2_internal.flow d ON d.name = f.flow JOIN scd2_internal.flow_state s USING (flow_id)
@@ -231,7 +237,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- A full refresh is asked for, unless that would lose history; then it must be refused. What the target held is kept beside it.
+-- A full refresh is asked for, unless that would lose history; then it must be refused. What the
+-- target held is kept beside it.
 CREATE FUNCTION ask_refresh(which text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     since bigint;

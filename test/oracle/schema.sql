@@ -1,4 +1,5 @@
--- schema.sql: tables of several kinds, an audit trail of everything that happens to them, and what is under test.
+-- schema.sql: tables of several kinds, an audit trail of everything that happens to them, and what
+-- is under test.
 
 CREATE EXTENSION pg_scd2;
 CREATE EXTENSION citext;
@@ -20,7 +21,8 @@ CREATE TABLE owners (id int PRIMARY KEY, v int);
 CREATE TABLE owned (id int PRIMARY KEY, owner int REFERENCES owners ON UPDATE CASCADE ON DELETE CASCADE);
 RESET ROLE;
 
--- What happened, written by the transaction in which it happened. Values are text, by column. A truncate is noted row by row as well (change 'truncated').
+-- What happened, written by the transaction in which it happened. Values are text, by column. A
+-- truncate is noted row by row as well (change 'truncated').
 CREATE TABLE audit (n bigserial PRIMARY KEY, xid xid8 NOT NULL DEFAULT pg_current_xact_id(), source text, change text, image jsonb);
 GRANT ALL ON audit, audit_n_seq TO keeper;
 
@@ -39,7 +41,8 @@ CREATE FUNCTION image_sql(alias text, columns text[]) RETURNS text LANGUAGE sql 
     SELECT 'jsonb_build_object(' || string_agg(format('%L, %s.%I::text', c, alias, c), ', ') || ')' FROM unnest(columns) c
 $$;
 
--- Triggers of a source. A partition's rows are those of the root, with columns in another order: hence by name. They always fire, for replicas and in workers too.
+-- Triggers of a source. A partition's rows are those of the root, with columns in another order:
+-- hence by name. They always fire, for replicas and in workers too.
 CREATE FUNCTION audit_source(which text, keys text[], key_sql text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     columns text[] := ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = which::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum);

@@ -1,5 +1,7 @@
--- Commit times that jump (a clock set back or forward, a publisher's clock), made with a replication origin: versions keep the order of commits, their times ascend and are not in the future,
--- ranges by time are cut between versions without gap or overlap (CI-19), histories have no empty intervals, and somebody is told.
+-- Commit times that jump (a clock set back or forward, a publisher's clock), made with a
+-- replication origin: versions keep the order of commits, their times ascend and are not in the
+-- future, ranges by time are cut between versions without gap or overlap (CI-19), histories have no
+-- empty intervals, and somebody is told.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(11);

@@ -1,5 +1,7 @@
--- Event tables against the definition, in plain SQL over all events so far: thousands of keys (each one a random set of events) in random order, in several batches, with
--- rows that are there before, late events, duplicates, ties, deletes, NULLs, truncates, ends and invalid events; both SCD types, tracked columns, NULL that says nothing; after every batch, after a rebuild and after
+-- Event tables against the definition, in plain SQL over all events so far: thousands of keys (each
+-- one a random set of events) in random order, in several batches, with rows that are there before,
+-- late events, duplicates, ties, deletes, NULLs, truncates, ends and invalid events; both SCD
+-- types, tracked columns, NULL that says nothing; after every batch, after a rebuild and after
 -- everything was sent again. (4,500 sets of events, each into eight targets.)
 \set QUIET on
 SET client_min_messages = warning;

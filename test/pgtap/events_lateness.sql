@@ -1,4 +1,6 @@
--- A horizon against the definition: thousands of keys, random order, several batches. What is taken follows from the order of arrival alone, and that memory below the horizon is forgotten never shows.
+-- A horizon against the definition: thousands of keys, random order, several batches. What is taken
+-- follows from the order of arrival alone, and that memory below the horizon is forgotten never
+-- shows.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT 6 AS batches, 600 AS keys, 25 AS lateness \gset
@@ -19,7 +21,8 @@ SELECT setseed(:seed) \g /dev/null
 
 \ir ../oracle/events.sql
 
--- Sequences go up with the batches, so that some of each batch are too late. "n" is the order in which rows are inserted; batch 0 is there before the flows.
+-- Sequences go up with the batches, so that some of each batch are too late. "n" is the order in
+-- which rows are inserted; batch 0 is there before the flows.
 CREATE FUNCTION make_events(name text, keys int, batches int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format($q$CREATE TABLE %I AS

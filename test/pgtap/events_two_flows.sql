@@ -1,4 +1,5 @@
--- Two flows of events into one target, at work at the same time, bring it to what one flow makes of all the events.
+-- Two flows of events into one target, at work at the same time, bring it to what one flow makes of
+-- all the events.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(10);

@@ -1,4 +1,5 @@
--- Every type of the server that a column can have: a value goes through the feed and comes out with the same image, before and after (CT-09).
+-- Every type of the server that a column can have: a value goes through the feed and comes out with
+-- the same image, before and after (CT-09).
 \set QUIET on
 SET client_min_messages = warning;
 SET search_path = public;

@@ -1,4 +1,5 @@
--- Generated columns: stored ones are plain columns of the feed (CT-10); virtual ones (PostgreSQL 18) are not stored anywhere, so a feed does not have them, and table_at computes them.
+-- Generated columns: stored ones are plain columns of the feed (CT-10); virtual ones (PostgreSQL
+-- 18) are not stored anywhere, so a feed does not have them, and table_at computes them.
 \set QUIET on
 SET client_min_messages = warning;
 SET search_path = public;
@@ -24,7 +25,8 @@ UPDATE virtual SET a = 2;
 SELECT scd2.sync() \g /dev/null
 SELECT results_eq('SELECT _change_type, a, c FROM scd2.table_changes(NULL::virtual_changes)', $$VALUES ('insert', 1, 'x'), ('update_preimage', 1, 'x'), ('update_postimage', 2, 'x')$$, 'the others are');
 SELECT results_eq(format('SELECT id, a, b, c FROM scd2.table_at(NULL::virtual, %s::bigint)', :v), $$VALUES (1, 1, 2, 'x')$$, 'table_at computes it');
--- with REPLICA IDENTITY FULL the server refuses updates if a publication leaves out generated columns: enabling is refused before that
+-- with REPLICA IDENTITY FULL the server refuses updates if a publication leaves out generated
+-- columns: enabling is refused before that
 CREATE TABLE pub_virtual (id integer PRIMARY KEY, a integer, b integer GENERATED ALWAYS AS (a * 2) VIRTUAL);
 CREATE TABLE pub_stored (id integer PRIMARY KEY, a integer, b integer GENERATED ALWAYS AS (a * 2) STORED);
 CREATE PUBLICATION p FOR TABLE pub_virtual, pub_stored;

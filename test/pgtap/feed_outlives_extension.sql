@@ -1,4 +1,5 @@
--- DROP EXTENSION needs no CASCADE and takes no data along: feeds stay as ordinary tables of their owners, who may write them then.
+-- DROP EXTENSION needs no CASCADE and takes no data along: feeds stay as ordinary tables of their
+-- owners, who may write them then.
 \set QUIET on
 SET client_min_messages = warning;
 SET search_path = public;

@@ -1,4 +1,5 @@
--- A feed has no pages without rows in its middle: what is written extends it by as much as it needs (of a transaction of several chunks, the last is a small one).
+-- A feed has no pages without rows in its middle: what is written extends it by as much as it needs
+-- (of a transaction of several chunks, the last is a small one).
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(3);

@@ -1,5 +1,6 @@
--- Random transactions on a table without a key, with equal rows, in partitions, with savepoints and rollbacks. Then, for every version, table_at is the table as it was, the
--- changes replayed up to it give the same, and ranges put together again are the whole, however they are cut.
+-- Random transactions on a table without a key, with equal rows, in partitions, with savepoints and
+-- rollbacks. Then, for every version, table_at is the table as it was, the changes replayed up to
+-- it give the same, and ranges put together again are the whole, however they are cut.
 \set QUIET on
 SET client_min_messages = warning;
 SET search_path = public;

@@ -1,4 +1,5 @@
--- A captured table into targets that are shared gives what it gives into targets of its own: transactions of several changes to few keys, keys that move, TRUNCATE, a filter, a soft delete.
+-- A captured table into targets that are shared gives what it gives into targets of its own:
+-- transactions of several changes to few keys, keys that move, TRUNCATE, a filter, a soft delete.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(9);

@@ -1,4 +1,5 @@
--- A flow for which most changes are nothing (updates, where inserted rows are events; what a filter leaves out) does not read them again with every batch: measured in pages of the feed.
+-- A flow for which most changes are nothing (updates, where inserted rows are events; what a filter
+-- leaves out) does not read them again with every batch: measured in pages of the feed.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(4);

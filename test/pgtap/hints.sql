@@ -1,4 +1,5 @@
--- A hint is a sentence, or it is statements and nothing else: then it works when pasted. All hints in the expected results of the tests: what has a statement parses, as a whole. (A query string is
+-- A hint is a sentence, or it is statements and nothing else: then it works when pasted. All hints
+-- in the expected results of the tests: what has a statement parses, as a whole. (A query string is
 -- parsed before any of it is run, so a division by zero in front keeps them from being run.)
 \set QUIET on
 \set hints `grep -rhoE '^HINT:  .*' expected test/isolation/expected | cut -c8- | sort -u`

@@ -1,4 +1,5 @@
--- Code that a table's owner hangs on it (index predicates, checks, domains in expressions) is run by nobody but the owner: to plan a query is enough to run it.
+-- Code that a table's owner hangs on it (index predicates, checks, domains in expressions) is run
+-- by nobody but the owner: to plan a query is enough to run it.
 CREATE ROLE mallory;
 CREATE SCHEMA m AUTHORIZATION mallory;
 SET client_min_messages = warning;

@@ -1,4 +1,6 @@
--- Feed, history and what else is made from a table belong to its owner, and nobody else can read them until granted: whatever default privileges say, whatever a role may read of the table (SE-01).
+-- Feed, history and what else is made from a table belong to its owner, and nobody else can read
+-- them until granted: whatever default privileges say, whatever a role may read of the table
+-- (SE-01).
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(11);

@@ -1,5 +1,8 @@
--- Snapshots and events into the same targets against the definition, in plain SQL over all of both so far: thousands of keys, each one a random set of events in random order, in several batches, with
--- snapshots between them that are late for some of the events and early for others; complete, of a scope, and without deletes; both SCD types, with NULLs of events that are values or say nothing, after every step; and a flow over the snapshots alone.
+-- Snapshots and events into the same targets against the definition, in plain SQL over all of both
+-- so far: thousands of keys, each one a random set of events in random order, in several batches,
+-- with snapshots between them that are late for some of the events and early for others; complete,
+-- of a scope, and without deletes; both SCD types, with NULLs of events that are values or say
+-- nothing, after every step; and a flow over the snapshots alone.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT 1500 AS keys \gset
@@ -25,7 +28,8 @@ INSERT INTO all_events
     FROM cases, generate_series(1, :keys) AS k, generate_series(1, CASE WHEN k % 50 = 0 THEN 40 ELSE 1 + k % 7 END) WHERE k % 10 > 0;     -- some keys are in snapshots only
 INSERT INTO all_events SELECT name, floor(random() * 4), k, t, u, s, op FROM all_events WHERE random() < 0.15;
 
--- What the definition says, of events (or not) and snapshots from the n-th on. In "e", per key and sequence the event that counts: a delete before an upsert, then the greatest image.
+-- What the definition says, of events (or not) and snapshots from the n-th on. In "e", per key and
+-- sequence the event that counts: a delete before an upsert, then the greatest image.
 CREATE FUNCTION expected(c cases, events boolean, since int, tracked text) RETURNS text LANGUAGE sql AS $$
     SELECT format($q$
         WITH up AS (SELECT k, t, u, s, op = 'D' AS gone FROM given WHERE name = %1$L AND %2$L UNION ALL
@@ -39,7 +43,9 @@ CREATE FUNCTION expected(c cases, events boolean, since int, tracked text) RETUR
         x AS (SELECT DISTINCT ON (k, run) k, t, u, min(s) OVER (PARTITION BY k, run) AS start, next FROM r ORDER BY k, run, r.s DESC)
         SELECT k, t, u, (SELECT %8$s FROM (SELECT x.start AS s) AS q) AS start, CASE WHEN next IS NOT NULL THEN (SELECT %8$s FROM (SELECT x.next AS s) AS q) END AS "end" FROM x
     $q$, c.name, events, since, c.delete_absent, c.scope, tracked, (SELECT string_agg(format('lag(%s) OVER w', t), ', ') FROM regexp_split_to_table(tracked, ', ') AS t), c.sequence_by) $$;
--- The same where the NULLs of events say nothing: what is at one sequence is one event, of each column the greatest value that is sent (of a snapshot also NULL, which is greatest), and what is not sent stays as it was.
+-- The same where the NULLs of events say nothing: what is at one sequence is one event, of each
+-- column the greatest value that is sent (of a snapshot also NULL, which is greatest), and what is
+-- not sent stays as it was.
 CREATE FUNCTION expected_ignoring(c cases, since int, tracked text) RETURNS text LANGUAGE sql AS $$
     SELECT format($q$
         WITH up AS (SELECT k, t, u, s, op = 'D' AS gone, false AS whole FROM given WHERE name = %1$L UNION ALL

@@ -1,4 +1,5 @@
--- table_at while others write at full speed: a version's rows do not change, whatever is committed, decoded or waiting at that moment.
+-- table_at while others write at full speed: a version's rows do not change, whatever is committed,
+-- decoded or waiting at that moment.
 \set QUIET on
 SET client_min_messages = warning;
 SET search_path = public;

@@ -1,5 +1,5 @@
-# Scd2.pm: what the TAP tests share: a node with our settings, a writer whose every change is audited, and the comparison of feed and history
-# with that audit.
+# Scd2.pm: what the TAP tests share: a node with our settings, a writer whose every change is
+# audited, and the comparison of feed and history with that audit.
 package Scd2;
 
 use strict;
@@ -15,7 +15,8 @@ our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_b
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
 
-# new_node(NAME, LINE...): a started server with the extension preloaded; the lines come last in postgresql.conf.
+# new_node(NAME, LINE...): a started server with the extension preloaded; the lines come last in
+# postgresql.conf.
 sub new_node
 {
     my ($name, @lines) = @_;
@@ -75,8 +76,9 @@ sub kill_backend
     return kill 9, $pid;
 }
 
-# create_audited_table(NODE, DATABASE): table t(id, v, body) with feed and history, and table audit, where a trigger notes every row change in the
-# transaction that makes it: what is committed there is what must be in the feed.
+# create_audited_table(NODE, DATABASE): table t(id, v, body) with feed and history, and table audit,
+# where a trigger notes every row change in the transaction that makes it: what is committed there
+# is what must be in the feed.
 sub create_audited_table
 {
     my ($node, $db) = @_;
@@ -124,7 +126,8 @@ sub create_audited_table
     return;
 }
 
-# start_writer(NODE, DATABASE, CLIENTS, SCRIPT): pgbench runs the script, by default one that writes into t, until the server goes away or finish_writer().
+# start_writer(NODE, DATABASE, CLIENTS, SCRIPT): pgbench runs the script, by default one that writes
+# into t, until the server goes away or finish_writer().
 sub start_writer
 {
     my ($node, $db, $clients, $own_script) = @_;
@@ -160,7 +163,8 @@ sub finish_writer
     return;
 }
 
-# The feed of t holds what the audit holds: the same rows for each transaction, in the same order, neither more nor less; versions without holes.
+# The feed of t holds what the audit holds: the same rows for each transaction, in the same order,
+# neither more nor less; versions without holes.
 sub feed_is_right
 {
     my ($node, $db, $when) = @_;
@@ -184,7 +188,8 @@ sub feed_is_right
     return;
 }
 
-# The history of t is what the feed says, and its open rows are the table. (The writer never changes a key, and all columns are tracked.)
+# The history of t is what the feed says, and its open rows are the table. (The writer never changes
+# a key, and all columns are tracked.)
 sub history_is_right
 {
     my ($node, $db, $when) = @_;

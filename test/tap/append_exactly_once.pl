@@ -1,4 +1,5 @@
-# A flow that appends, declared while sessions insert, update and delete, and the server dies again and again: its target has the rows of the source at the flow's beginning and every one inserted
+# A flow that appends, declared while sessions insert, update and delete, and the server dies again
+# and again: its target has the rows of the source at the flow's beginning and every one inserted
 # since, each as often as it was there.
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
-# An apply worker that fails outside of any flow: it backs off, diagnose() and sync() say why, and it comes back by itself when the cause is gone.
+# An apply worker that fails outside of any flow: it backs off, diagnose() and sync() say why, and
+# it comes back by itself when the cause is gone.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

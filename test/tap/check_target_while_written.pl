@@ -1,4 +1,5 @@
-# check_target() while sessions write and the feed is cut: it finds nothing where nothing is wrong, its flows go on afterwards, and a session that dies in the middle of it leaves nothing behind.
+# check_target() while sessions write and the feed is cut: it finds nothing where nothing is wrong,
+# its flows go on afterwards, and a session that dies in the middle of it leaves nothing behind.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A TRUNCATE that commits while a first copy waits for its lock: the copy must not take the emptied table for what the flow began with.
+# A TRUNCATE that commits while a first copy waits for its lock: the copy must not take the emptied
+# table for what the flow began with.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

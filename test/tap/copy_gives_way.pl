@@ -1,4 +1,5 @@
-# A first copy waits for capture. Capture waits for the feed's lock, behind a VACUUM FULL, which waits for the copy: nobody but the copy can see that they wait in a circle.
+# A first copy waits for capture. Capture waits for the feed's lock, behind a VACUUM FULL, which
+# waits for the copy: nobody but the copy can see that they wait in a circle.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -16,7 +17,8 @@ sync($node);
 $node->safe_psql('postgres', 'UPDATE t SET v = 1');
 sync($node);
 
-# The copy has read the feed (its starting_version asks for a time) and waits for a capture worker that does not get on.
+# The copy has read the feed (its starting_version asks for a time) and waits for a capture worker
+# that does not get on.
 my $source = $node->background_psql('postgres');
 $source->query_safe('BEGIN');
 $source->query_safe('LOCK t IN ACCESS EXCLUSIVE MODE');

@@ -1,4 +1,5 @@
-# SIGKILL of the capture worker is a crash of the whole server. Whatever it was doing: the feed holds every committed change once, and the history follows.
+# SIGKILL of the capture worker is a crash of the whole server. Whatever it was doing: the feed
+# holds every committed change once, and the history follows.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A capture worker that dies after its commit and before it told the apply workers: they must apply what it committed, although nothing follows.
+# A capture worker that dies after its commit and before it told the apply workers: they must apply
+# what it committed, although nothing follows.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# DROP DATABASE: of another database never waits for our workers; of their own works after scd2.stop(), or with FORCE; afterwards nobody retries in a loop.
+# DROP DATABASE: of another database never waits for our workers; of their own works after
+# scd2.stop(), or with FORCE; afterwards nobody retries in a loop.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# An error injected at each step of the capture worker, while sessions write: the worker backs off, says what is wrong, comes back by itself when the cause is
-# gone, and nothing is lost or doubled.
+# An error injected at each step of the capture worker, while sessions write: the worker backs off,
+# says what is wrong, comes back by itself when the cause is gone, and nothing is lost or doubled.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

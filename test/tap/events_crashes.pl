@@ -1,6 +1,8 @@
-# Flows over event tables, with crashes in between: events late, twice and in any order, deletes, truncates, invalid ones; workers killed (a crash of the server) and terminated, immediate stops, errors
-# injected. After each the targets are what the definition makes of all events, each was counted once, and two flows into one target have brought it to the same. Two flows take NULL as not sent, and one has a horizon, which
-# must be where it would be without the crashes.
+# Flows over event tables, with crashes in between: events late, twice and in any order, deletes,
+# truncates, invalid ones; workers killed (a crash of the server) and terminated, immediate stops,
+# errors injected. After each the targets are what the definition makes of all events, each was
+# counted once, and two flows into one target have brought it to the same. Two flows take NULL as
+# not sent, and one has a horizon, which must be where it would be without the crashes.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

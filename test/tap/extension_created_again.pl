@@ -1,4 +1,6 @@
-# DROP EXTENSION takes the slot along, or says how. DROP EXTENSION and CREATE EXTENSION in one transaction: the workers see that theirs is gone, its slot goes with it, and the new one starts from nothing.
+# DROP EXTENSION takes the slot along, or says how. DROP EXTENSION and CREATE EXTENSION in one
+# transaction: the workers see that theirs is gone, its slot goes with it, and the new one starts
+# from nothing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

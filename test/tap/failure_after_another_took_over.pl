@@ -1,5 +1,7 @@
-# A worker whose batch failed has lost the flow's lock. If another takes the flow before the failure is recorded, the failure is over: recording it would move the flow's state from under the other,
-# whose batch would fail with an internal error, and so on until the flow had failed for good. Likewise when resume_flow() changes the state of a flow that is being applied.
+# A worker whose batch failed has lost the flow's lock. If another takes the flow before the failure
+# is recorded, the failure is over: recording it would move the flow's state from under the other,
+# whose batch would fail with an internal error, and so on until the flow had failed for good.
+# Likewise when resume_flow() changes the state of a flow that is being applied.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -44,7 +46,8 @@ sync($node);
 is($node->safe_psql('postgres', 'SELECT state, last_error, rows_inserted FROM scd2.flows'), 'running||1', 'the other worker went on undisturbed');
 is($node->safe_psql('postgres', 'SELECT id, v, __end_at FROM t_history'), '1|1|', 'and the row is there, once');
 
-# resume_flow() while a batch that failed before is tried again: it does not wait for the batch, which finds its state where it is then.
+# resume_flow() while a batch that failed before is tried again: it does not wait for the batch,
+# which finds its state where it is then.
 $keeper->query_safe('SELECT pg_advisory_lock(42)');
 $node->safe_psql('postgres', 'ALTER SEQUENCE visits RESTART');
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (2, 2)');

@@ -1,5 +1,6 @@
-# The last partition of a feed is cut by size and by age while sessions write, poll and hold snapshots: nothing is lost or doubled, each partition has its own versions
-# and no others, a crash in the middle leaves the feed whole, and who has it open puts the cut off without anybody waiting.
+# The last partition of a feed is cut by size and by age while sessions write, poll and hold
+# snapshots: nothing is lost or doubled, each partition has its own versions and no others, a crash
+# in the middle leaves the feed whole, and who has it open puts the cut off without anybody waiting.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Values of many megabytes with little memory; and a row that is more than fits into memory in one piece, which ends its own feed and no other (OP-06). PostgreSQL itself takes such a row only
-# in parts. The second half needs some gigabytes of memory and of disk: PG_TEST_EXTRA=huge_rows.
+# Values of many megabytes with little memory; and a row that is more than fits into memory in one
+# piece, which ends its own feed and no other (OP-06). PostgreSQL itself takes such a row only in
+# parts. The second half needs some gigabytes of memory and of disk: PG_TEST_EXTRA=huge_rows.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# The captured table is idle, other tables and another database are not: the slot must not hold back WAL for ever, and it must not write for ever either.
+# The captured table is idle, other tables and another database are not: the slot must not hold back
+# WAL for ever, and it must not write for ever either.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# A slot that is gone is never passed over: capture stops and says so, scd2.resume_capture() declares the gap, reads across it are refused, flows stop
-# before it, and what is enabled anew is captured from then on.
+# A slot that is gone is never passed over: capture stops and says so, scd2.resume_capture()
+# declares the gap, reads across it are refused, flows stop before it, and what is enabled anew is
+# captured from then on.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

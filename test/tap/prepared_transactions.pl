@@ -1,4 +1,5 @@
-# A prepared transaction is captured when it is committed, from whichever session, and soon; one that is rolled back never; a restart in between does not matter.
+# A prepared transaction is captured when it is committed, from whichever session, and soon; one
+# that is rolled back never; a restart in between does not matter.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# A clean restart, and one with a backlog: changes made while capture is off are captured afterwards; versions go on where they were.
+# A clean restart, and one with a backlog: changes made while capture is off are captured
+# afterwards; versions go on where they were.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,7 @@
-# Point-in-time recovery (OP-03). A base backup has no slots: after the restore capture stops and says so, nothing is passed over, and what was captured at that point can be read. A copy of the whole
-# data folder has the slot as it was: capture goes on from the position that was restored, with every change that was committed before the point, once, and none that came after.
+# Point-in-time recovery (OP-03). A base backup has no slots: after the restore capture stops and
+# says so, nothing is passed over, and what was captured at that point can be read. A copy of the
+# whole data folder has the slot as it was: capture goes on from the position that was restored,
+# with every change that was committed before the point, once, and none that came after.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -95,7 +97,8 @@ if ($node->safe_psql('postgres', 'SELECT state FROM scd2.capture') eq 'running')
 }
 else
 {
-    # From 16 on the server may give the slot up while it replays the log: catalog rows that the slot needed were vacuumed on the original.
+    # From 16 on the server may give the slot up while it replays the log: catalog rows that the
+    # slot needed were vacuumed on the original.
     like($node->safe_psql('postgres', 'SELECT last_error FROM scd2.capture'), qr/invalidated by the server/, 'the server gave the slot up: capture says so');
     is($node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'the replication slot is lost'}), 'SELECT scd2.resume_capture();', '... and diagnose() how to go on');
     is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM t_history ORDER BY id, __start_at'), $history, '... and the history is as of the point');

@@ -1,5 +1,7 @@
-# The worker removes what is older than a short retention while sessions write, poll and read ranges: a read is whole or an error, a flow and a reader lose nothing and keep what they need,
-# one that is forgotten expires, a feed that cannot be shortened does not stop the others, and a crash leaves a feed that tells the truth about itself.
+# The worker removes what is older than a short retention while sessions write, poll and read
+# ranges: a read is whole or an error, a flow and a reader lose nothing and keep what they need, one
+# that is forgotten expires, a feed that cannot be shortened does not stop the others, and a crash
+# leaves a feed that tells the truth about itself.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

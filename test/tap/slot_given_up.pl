@@ -1,5 +1,5 @@
-# pg_scd2.max_slot_lag: the slot is given up before the disk fills, whether workers are stopped or one waits for a lock; what
-# was not captured is a declared gap.
+# pg_scd2.max_slot_lag: the slot is given up before the disk fills, whether workers are stopped or
+# one waits for a lock; what was not captured is a declared gap.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

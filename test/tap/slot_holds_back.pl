@@ -1,5 +1,6 @@
-# What the slot costs the server while capture is off, fails or waits for an old transaction: WAL, and catalogs that cannot be vacuumed (OP-13). diagnose() tells of it, with a statement
-# that ends it, and when all else fails the slot can be given up: a gap that is declared.
+# What the slot costs the server while capture is off, fails or waits for an old transaction: WAL,
+# and catalogs that cannot be vacuumed (OP-13). diagnose() tells of it, with a statement that ends
+# it, and when all else fails the slot can be given up: a gap that is declared.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

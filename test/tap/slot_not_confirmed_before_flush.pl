@@ -1,6 +1,8 @@
-# The slot must not move past a position whose commit is not on disk yet. A busy server hides such a fault, because others flush our commits; so here nothing
-# else commits, and the WAL writer is stopped. A slot is worth moving after enough WAL, and reaches the disk when it moves past a record of the running
-# transactions, which a checkpoint writes: hence checkpoint, one transaction that writes much elsewhere and one row of ours, crash.
+# The slot must not move past a position whose commit is not on disk yet. A busy server hides such a
+# fault, because others flush our commits; so here nothing else commits, and the WAL writer is
+# stopped. A slot is worth moving after enough WAL, and reaches the disk when it moves past a record
+# of the running transactions, which a checkpoint writes: hence checkpoint, one transaction that
+# writes much elsewhere and one row of ours, crash.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

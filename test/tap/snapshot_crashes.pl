@@ -1,4 +1,5 @@
-# A crash of the server in the middle of a snapshot, while a worker reads its source, while it writes, and while somebody applies one by hand: it is applied once, as a whole.
+# A crash of the server in the middle of a snapshot, while a worker reads its source, while it
+# writes, and while somebody applies one by hand: it is applied once, as a whole.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# With 64 kB of memory for decoding everything spills: the core's buffer, ours, subtransactions, long values. The feed is the same.
+# With 64 kB of memory for decoding everything spills: the core's buffer, ours, subtransactions,
+# long values. The feed is the same.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -14,7 +15,8 @@ $node->safe_psql('postgres', 'UPDATE t SET v = v + 1');
 sync($node);
 feed_is_right($node, 'postgres', 'after two large transactions');
 
-# Savepoints, some rolled back, each with more than fits; long values kept and changed; two large transactions at once.
+# Savepoints, some rolled back, each with more than fits; long values kept and changed; two large
+# transactions at once.
 $node->safe_psql('postgres', q{
     BEGIN;
     UPDATE t SET body = repeat(md5(id::text), 400) WHERE id <= 50;

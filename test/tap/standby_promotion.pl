@@ -1,5 +1,6 @@
-# On a standby the workers stay away, quietly, and feed and history can be read. After a promotion capture comes back by itself or says
-# what it needs; it never goes on as if nothing had happened while changes are missing.
+# On a standby the workers stay away, quietly, and feed and history can be read. After a promotion
+# capture comes back by itself or says what it needs; it never goes on as if nothing had happened
+# while changes are missing.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

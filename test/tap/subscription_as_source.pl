@@ -1,5 +1,6 @@
-# Changes that logical replication applies are changes like others: they are captured although triggers do not fire for them and they carry another server's
-# origin and clock; versions and times keep ascending.
+# Changes that logical replication applies are changes like others: they are captured although
+# triggers do not fire for them and they carry another server's origin and clock; versions and times
+# keep ascending.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -38,7 +39,8 @@ is( $node->safe_psql('postgres', q{SELECT _commit_version - (SELECT min(_commit_
     'changes of the publisher, whole and in order');
 history_is_right_without_audit();
 
-# A session that replays by itself sets session_replication_role = replica: triggers do not fire, the feed has the rows all the same.
+# A session that replays by itself sets session_replication_role = replica: triggers do not fire,
+# the feed has the rows all the same.
 $node->safe_psql('postgres', "SET session_replication_role = replica; INSERT INTO t VALUES (50, 5, 'r'); UPDATE t SET v = 6 WHERE id = 50");
 sync($node);
 is($node->safe_psql('postgres', 'SELECT _change_type FROM t_changes WHERE id = 50 ORDER BY _commit_version, _change_ordinal'),

@@ -1,4 +1,5 @@
-# Transactions that make and drop temporary tables, thousands a minute, beside a captured table of 200 columns (OP-07): capture keeps up, its memory stays where it was, and the feed is whole.
+# Transactions that make and drop temporary tables, thousands a minute, beside a captured table of
+# 200 columns (OP-07): capture keeps up, its memory stays where it was, and the feed is whole.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

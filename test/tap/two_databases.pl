@@ -1,4 +1,5 @@
-# Two databases of one server, each with its workers, slot and versions; a third without the extension has none. Writers in both, a crash in between.
+# Two databases of one server, each with its workers, slot and versions; a third without the
+# extension has none. Writers in both, a crash in between.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# Workers start soon after CREATE EXTENSION commits, show what they are in pg_stat_activity, follow settings that are reloaded, and stay away after scd2.stop(),
-# also across a restart. Commits wake them: nothing waits for pg_scd2.naptime, whoever commits and however.
+# Workers start soon after CREATE EXTENSION commits, show what they are in pg_stat_activity, follow
+# settings that are reloaded, and stay away after scd2.stop(), also across a restart. Commits wake
+# them: nothing waits for pg_scd2.naptime, whoever commits and however.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,6 @@
-# A worker's own death (pg_terminate_backend) is no crash of the server: it comes back by itself, soon, without a second consumer of the slot
-# and without filling the log, and nothing is lost or doubled.
+# A worker's own death (pg_terminate_backend) is no crash of the server: it comes back by itself,
+# soon, without a second consumer of the slot and without filling the log, and nothing is lost or
+# doubled.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -26,7 +27,8 @@ for my $round (1 .. 10)
     $longest = time - $start if time - $start > $longest;
     select(undef, undef, undef, rand(0.3));
 }
-# ... and again and again, without waiting for them: whatever they are at, also before they have the slot (OP-04)
+# ... and again and again, without waiting for them: whatever they are at, also before they have the
+# slot (OP-04)
 for my $round (1 .. 60)
 {
     $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 capture%' OR (backend_type LIKE 'pg_scd2%' AND $round % 5 = 0)");

@@ -1,4 +1,5 @@
-# With wrong settings the calls that need them fail at once, name the setting and say what to do; preflight() shows each. No crash loop, no log flood.
+# With wrong settings the calls that need them fail at once, name the setting and say what to do;
+# preflight() shows each. No crash loop, no log flood.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -72,7 +73,8 @@ my ($result, $stdout, $stderr) = $node->psql('postgres', "SELECT scd2.sync('5 s'
 isnt($result, 0, 'no free worker: sync() fails');
 preflight_tells('max_worker_processes', 'no free worker');
 
-# Enough for one database, and it has them. (The server's own launcher of subscriptions, ours, and two for the database that comes first.)
+# Enough for one database, and it has them. (The server's own launcher of subscriptions, ours, and
+# two for the database that comes first.)
 configure('max_worker_processes = 4');
 wait_until($node, 'postgres', "SELECT state = 'running' AND cardinality(apply_pids) = 1 FROM scd2_internal.capture_status()", 'one database has the workers');
 $node->safe_psql('postgres', 'CREATE DATABASE second');

@@ -1,0 +1,270 @@
+-- 44_flow_life.sql: pausing, resuming, altering, dropping a flow, and building its target anew.
+
+CREATE FUNCTION scd2_internal.pause_flow(caller oid, name name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    named scd2_internal.flow := scd2_internal.own_flow(caller, name);
+BEGIN
+    UPDATE scd2_internal.flow AS f SET paused = true WHERE f.flow_id = named.flow_id AND NOT f.paused;
+END $$;
+
+COMMENT ON FUNCTION scd2_internal.pause_flow(oid, name) IS
+    'What scd2.pause_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.pause_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2.pause_flow(name) IS
+    'Stops a flow after its current batch, until resume_flow(). 42704 no such flow, 42501 not the owner of its target.';
+
+CREATE FUNCTION scd2_internal.resume_flow(caller oid, name name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    named scd2_internal.flow := scd2_internal.own_flow(caller, name);
+BEGIN
+    UPDATE scd2_internal.flow AS f SET paused = false WHERE f.flow_id = named.flow_id AND f.paused;
+    UPDATE scd2_internal.flow_state AS s SET phase = coalesce(s.failed_phase, s.phase), failed_phase = NULL,
+        failures = 0, retry_at = NULL
+        WHERE s.flow_id = named.flow_id AND (s.failures > 0 OR s.retry_at IS NOT NULL OR s.failed_phase IS NOT NULL);
+    PERFORM scd2_internal.wake_apply_at_commit();
+END $$;
+
+COMMENT ON FUNCTION scd2_internal.resume_flow(oid, name) IS
+    'What scd2.resume_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.resume_flow(name name) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2.resume_flow(name) IS
+    'Has a paused or failed flow go on where it stopped. 42704 no such flow, 42501 not the owner of its target.';
+
+-- alter_flow: what the flow was declared with, from now on. NULL: as it is.
+CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text,
+    sequence_by text, refresh_interval interval,
+        on_invalid_event text, max_lateness text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    asked  scd2_internal.flow := scd2_internal.own_flow(caller, name);
+    reads  oid := asked.source_relid;
+    checked record;
+BEGIN
+    IF asked.input = 'snapshots' THEN
+        PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval,
+            ROW(source_filter, apply_as_deletes, sequence_by, on_invalid_event,
+            max_lateness) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text, NULL::text));
+        RETURN;
+    END IF;
+    PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence',
+        asked.input = 'net' AND on_invalid_event IS NOT NULL);
+    IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid',
+            name);
+    END IF;
+    PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', asked.input <> 'events'
+        AND sequence_by IS NOT NULL);
+    asked.source_filter := coalesce(source_filter, asked.source_filter);
+    asked.apply_as_deletes := coalesce(apply_as_deletes, asked.apply_as_deletes);
+    asked.refresh_interval := coalesce(refresh_interval, asked.refresh_interval);
+    asked.on_invalid_event := coalesce(on_invalid_event, asked.on_invalid_event);
+    PERFORM scd2_internal.check_flow_arguments(asked, false, NULL, NULL);
+    IF sequence_by IS NOT NULL THEN
+        IF asked.sequence_column IS DISTINCT FROM NULL AND asked.sequence_column <> sequence_by THEN
+            RAISE object_not_in_prerequisite_state
+                USING MESSAGE = format('flow "%s" remembers its sequence in column "%s"', name, asked.sequence_column),
+                DETAIL = 'Another sequence_by would not agree with what is there.';
+        END IF;
+        PERFORM scd2_internal.refuse_unsupported('sequence_by with a struct',
+            (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f));
+        asked.sequence_by := sequence_by;
+    END IF;
+    IF asked.input = 'events' THEN
+        SELECT e.* INTO checked FROM scd2_internal.check_event_expressions(asked, reads,
+            CASE WHEN asked.feed_id IS NULL
+                THEN (SELECT array_agg(a.attname) FROM pg_attribute AS a WHERE a.attrelid = reads AND a.attnum > 0
+                AND NOT a.attisdropped)
+                 ELSE scd2_internal.feed_columns(asked.feed_id) END) AS e;
+        IF checked.sequence_type <> asked.sequence_type THEN
+            RAISE datatype_mismatch USING MESSAGE = format('sequence_by is of type %s instead of %s',
+                checked.sequence_type, asked.sequence_type);
+        END IF;
+    ELSIF asked.input = 'append' THEN
+        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
+    ELSIF asked.input = 'net' THEN
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_image_expressions(asked, asked.source_relid, reads,
+            scd2_internal.feed_columns(asked.feed_id));
+    ELSE
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
+            FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text)
+                WHERE e.text IS NOT NULL;
+        IF apply_as_deletes IS NOT NULL AND NOT asked.closes THEN
+            asked.apply_as_deletes := scd2_internal.changes_that_delete(apply_as_deletes);
+        END IF;
+    END IF;
+    IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
+    ELSIF max_lateness IS NOT NULL THEN
+        asked.max_lateness := scd2_internal.check_max_lateness(max_lateness, asked, asked.sequence_type);
+    END IF;
+    UPDATE scd2_internal.flow AS f SET source_filter = asked.source_filter, apply_as_deletes = asked.apply_as_deletes,
+        sequence_by = asked.sequence_by,
+            refresh_interval = asked.refresh_interval, on_invalid_event = asked.on_invalid_event,
+                max_lateness = asked.max_lateness, definition = f.definition + 1
+        WHERE f.flow_id = asked.flow_id;
+    PERFORM scd2_internal.wake_apply_at_commit();
+END $$;
+COMMENT ON FUNCTION scd2_internal.alter_flow(oid, name, text, text, text, interval, text, text) IS
+    'What scd2.alter_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, apply_as_deletes text DEFAULT NULL,
+    sequence_by text DEFAULT NULL, refresh_interval interval DEFAULT NULL,
+        on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text) IS
+    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has '
+    'been applied stays. 42704 no such flow, 42501 not the owner of its target, 42804 another type, 0A000 not for '
+    'this kind of flow.';
+
+CREATE FUNCTION scd2_internal.drop_flow(caller oid, name name, drop_target boolean) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.remove_flow(scd2_internal.own_flow(caller, name), drop_target);
+END $$;
+
+COMMENT ON FUNCTION scd2_internal.drop_flow(oid, name, boolean) IS
+    'What scd2.drop_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.drop_flow(name name, drop_target boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME',
+    'scd2_call_internal' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2.drop_flow(name, boolean) IS
+    'Ends a flow. Its target stays as an ordinary table, or is dropped with it. 42704 no such flow, 42501 not the '
+    'owner of its target, 55P03 if a batch does not end within pg_scd2.lock_timeout.';
+
+-- The table as it was at the flow's beginning is today's with all later changes undone; that needs them all, and a
+-- TRUNCATE does not say what it took.
+CREATE FUNCTION scd2_internal.refresh_loss(refreshed scd2_internal.flow, state scd2_internal.flow_state,
+    allow_loss boolean, OUT version bigint, OUT at timestamptz)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    feed record;
+BEGIN
+    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
+    SELECT f.feed_relid, h.earliest_state, h.removed_until INTO feed
+        FROM scd2_internal.feed AS f, scd2_internal.hold_feed(f.feed_id, f.feed_relid) AS h
+            WHERE f.feed_id = refreshed.feed_id;
+    IF NOT FOUND THEN                       -- a flow that runs once
+        RETURN;
+    END IF;
+    version := scd2_internal.as_owner(feed.feed_relid,
+        format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''',
+            feed.feed_relid::regclass), state.begin_version);
+    version := greatest(version, CASE WHEN feed.earliest_state > state.begin_version THEN feed.earliest_state END);
+    IF version IS NULL THEN
+        RETURN;
+    END IF;
+    IF NOT coalesce(allow_loss, false) THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('a full refresh of "%s" would lose history', refreshed.target_relid::regclass),
+            DETAIL = format('The flow began at version %s; the table can be rebuilt from version %s on, after %s.',
+                state.begin_version, version,
+                            CASE WHEN version = feed.earliest_state THEN 'retention removed what was before'
+                                ELSE 'a TRUNCATE of its source' END),
+            HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', refreshed.target_relid::regclass);
+    END IF;
+    at := greatest(feed.removed_until, scd2_internal.as_owner(feed.feed_relid,
+        format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass),
+        version)::timestamptz);
+END $$;
+COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean) IS
+    'From which version (and time) on a flow can begin anew, NULL: from its beginning. Errors: 55000 if that is '
+    'later, unless allow_loss';
+
+-- A flow over a feed goes back to its beginning, or as far as it can.
+CREATE FUNCTION scd2_internal.begin_again(refreshed scd2_internal.flow, allow_loss boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    state scd2_internal.flow_state;
+    loss  record;
+BEGIN
+    SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = refreshed.flow_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT l.* INTO loss FROM scd2_internal.refresh_loss(refreshed, state, allow_loss) AS l;
+    UPDATE scd2_internal.flow_state AS s SET begin_version = coalesce(loss.version, s.begin_version),
+        watermark_version = coalesce(loss.version, s.begin_version),
+            begin_timestamp = coalesce(loss.at, s.begin_timestamp),
+                watermark_timestamp = coalesce(loss.at, s.begin_timestamp)
+        WHERE s.flow_id = refreshed.flow_id;
+END $$;
+COMMENT ON FUNCTION scd2_internal.begin_again(scd2_internal.flow, boolean) IS
+    'Sets a flow back to its beginning; 55000 if the feed does not reach back, unless allow_loss';
+
+CREATE FUNCTION scd2_internal.full_refresh(caller oid, target regclass, key_filter text, allow_loss boolean)
+    RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    refreshed scd2_internal.flow;
+    state     scd2_internal.flow_state;
+BEGIN
+    IF target IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
+    END IF;
+    SELECT f.* INTO refreshed FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target);
+    END IF;
+    refreshed := scd2_internal.own_flow(caller, refreshed.name);
+    IF key_filter IS NOT NULL THEN
+        PERFORM scd2_internal.refresh_keys(target, refreshed, key_filter, coalesce(allow_loss, false));
+        RETURN;
+    ELSIF refreshed.kind = 'append' THEN
+        PERFORM scd2_internal.refresh_append(target, allow_loss);
+        RETURN;
+    END IF;
+    PERFORM scd2_internal.lock_flow(refreshed.flow_id);
+    SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = refreshed.flow_id;
+    IF NOT FOUND THEN           -- it has not even begun: the first copy is still to come
+        RETURN;
+    END IF;
+    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
+    PERFORM scd2_internal.check_feed_runs(f.feed_id, s.begin_version)
+        FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) WHERE f.target_relid = target
+            AND f.flow_id <> refreshed.flow_id;
+    -- begins anew with the events that are there, of all flows into the target
+    IF refreshed.input IN ('events', 'snapshots')
+        OR EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id)
+        THEN
+        PERFORM scd2_internal.check_snapshots_lost(target) WHERE NOT coalesce(allow_loss, false);
+        PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target
+            AND f.flow_id <> refreshed.flow_id ORDER BY f.flow_id;
+        PERFORM scd2_internal.begin_again(f, allow_loss) FROM scd2_internal.flow AS f WHERE f.target_relid = target
+            AND f.input = 'changes';
+        -- what workers have of its marks will be gone
+        UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = target;
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
+            finished_at = NULL, highest = NULL, horizon = NULL
+            WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
+        PERFORM scd2_internal.wake_apply_at_commit();
+        RETURN;
+    END IF;
+    PERFORM scd2_internal.begin_again(refreshed, allow_loss);
+    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
+        finished_at = NULL, highest = NULL, horizon = NULL
+        WHERE s.flow_id = refreshed.flow_id;
+    PERFORM scd2_internal.wake_apply_at_commit();
+END $$;
+
+COMMENT ON FUNCTION scd2_internal.full_refresh(oid, regclass, text, boolean) IS
+    'What scd2.full_refresh() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.full_refresh(target regclass, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false)
+    RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+COMMENT ON FUNCTION scd2.full_refresh(regclass, text, boolean) IS
+    'Has a worker rebuild the target from its source and feed, with the flow''s recorded beginning; readers see the '
+    'old rows until it is done. With key_filter, a condition over the keys, the rows of these keys are made again, '
+    'in the caller''s transaction, until whose end the flows wait. 55000 if history would be lost (allow_loss => '
+    'true: accept it), 42501 not the owner, 42703, 42804 the filter, 0A000 a filter with snapshots or max_lateness, '
+    '22023 a filter without keys, 25001 a filter in a transaction that has written the source or whose snapshot is '
+    'fixed.';
