@@ -62,4 +62,5 @@ ALTER TABLE t_now ADD COLUMN extra text;
 ALTER TABLE t ADD COLUMN extra text;
 DO $$ BEGIN PERFORM scd2.sync('20 s', '{t_now}'); EXCEPTION WHEN OTHERS THEN RAISE WARNING '%', SQLERRM; END $$;
 SELECT fix FROM scd2.diagnose() WHERE subject = 'flow t_now';
+SELECT scd2.drop_flow(flow) FROM scd2.flows;
 DROP SCHEMA columns_added CASCADE;

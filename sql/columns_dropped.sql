@@ -15,4 +15,5 @@ DELETE FROM t WHERE id = 2;
 COMMIT;
 SELECT scd2.sync() IS NOT NULL AS synced;
 SELECT id, a, b, __end_at IS NULL AS open FROM t_history ORDER BY id, __start_at;
+SELECT scd2.drop_flow(flow) FROM scd2.flows;
 DROP SCHEMA columns_dropped CASCADE;

@@ -91,4 +91,5 @@ COMMIT;
 SELECT scd2.sync() IS NOT NULL AS synced;
 SELECT id, z, x, w, __end_at IS NULL AS open FROM p_history ORDER BY id, __start_at;
 SELECT subject, problem, regexp_replace(detail, '_until_\d+', '_until_N', 'g') AS detail FROM scd2.diagnose() ORDER BY 1;
+SELECT scd2.drop_flow(flow) FROM scd2.flows;
 DROP SCHEMA columns_renamed CASCADE;

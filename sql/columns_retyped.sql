@@ -37,4 +37,5 @@ INSERT INTO u (id, v) VALUES (1, '12');
 ALTER TABLE u ALTER v TYPE integer USING v::integer + 1;
 DO $$ BEGIN PERFORM scd2.sync('20 s', '{}'); END $$;
 SELECT s.state, s.error FROM scd2_internal.feed_state s WHERE source_relid = 'u'::regclass;
+SELECT scd2.drop_flow(flow) FROM scd2.flows;
 DROP SCHEMA columns_retyped CASCADE;
