@@ -270,7 +270,7 @@ CREATE FUNCTION scd2_internal.flow_problems()
     WITH w AS (
         SELECT w.name, w.paused, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
             c.relname, scd2_internal.flow_owner(w) AS relowner,
-               (SELECT string_agg(u, ', ') FROM unnest(w.columns) u, pg_class sc
+               (SELECT string_agg(u, ', ' ORDER BY o) FROM unnest(w.columns) WITH ORDINALITY AS c (u, o), pg_class sc
                 WHERE sc.oid = w.source_relid
                     AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u
                     AND a.attnum > 0 AND NOT a.attisdropped)) AS lacking, s.*
