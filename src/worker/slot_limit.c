@@ -20,7 +20,6 @@
 #include <signal.h>
 
 #include "access/xlog.h"
-#include "commands/dbcommands.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 
