@@ -84,10 +84,7 @@ scd2_append_read_sql(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, " END");
 	append_columns(sql, flow);
 	scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
-	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
-	else
-		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
+	scd2_append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE _commit_version > $1 AND _commit_version <= $2");
 	if (which == SCD2_READ_TAIL)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);

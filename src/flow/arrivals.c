@@ -611,16 +611,7 @@ use_setting(const char *name, const char *value)
 void
 scd2_use_settings(Scd2Flow *flow, Scd2Statement which)
 {
-	ListCell   *cell;
-
-	foreach(cell, flow->settings)
-	{
-		char	   *name = pstrdup(lfirst(cell));
-		char	   *value = strchr(name, '=');
-
-		*value++ = '\0';
-		use_setting(name, value);
-	}
+	scd2_use_written_settings(flow->settings);
 	if (which == SCD2_READ_TAIL)
 		use_setting("enable_bitmapscan", "off");
 	if (which == SCD2_READ_SOURCE || which == SCD2_READ_CUTS)

@@ -77,20 +77,11 @@ version_timestamp(Scd2Flow *flow, int64 version, TimestampTz enabled)
 	return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
-/* The settings under which the flow's expression was checked. */
+/* Those of the flow's expression, until scd2_work_end(). */
 static void
-use_settings_of_flow(Scd2Flow *flow)
+use_settings(Scd2Flow *flow)
 {
-	ListCell   *cell;
-
-	foreach(cell, flow->settings)
-	{
-		char	   *name = pstrdup(lfirst(cell));
-		char	   *value = strchr(name, '=');
-
-		*value++ = '\0';
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
+	scd2_use_written_settings(flow->settings);
 	/* These statements read whole tables. */
 	(void) set_config_option("enable_seqscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	(void) set_config_option("enable_hashjoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -502,7 +493,7 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 		return;
 	}
 	work = scd2_work_begin(flow);
-	use_settings_of_flow(flow);
+	use_settings(flow);
 	if (from_past)
 	{
 		state->begin_version = flow->starting_version;

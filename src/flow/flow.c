@@ -18,6 +18,7 @@
 #include "partitioning/partdesc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -527,4 +528,22 @@ scd2_flow_plan(Scd2Flow *flow, Scd2Statement which)
 		flow->plans[which] = plan;
 	}
 	return flow->plans[which];
+}
+
+/*
+ * Settings that expressions were written for ("name=value"). The caller opens and ends a nest level.
+ */
+void
+scd2_use_written_settings(List *settings)
+{
+	ListCell   *cell;
+
+	foreach(cell, settings)
+	{
+		char	   *name = pstrdup(lfirst(cell));
+		char	   *value = strchr(name, '=');
+
+		*value++ = '\0';
+		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	}
 }

@@ -181,6 +181,7 @@ typedef struct Scd2Flow
 extern Scd2Flow *scd2_flow_load(int flow_id);
 extern void scd2_flow_free(Scd2Flow *flow);
 extern void scd2_flow_watch(void);
+extern void scd2_use_written_settings(List *settings);
 extern SPIPlanPtr scd2_flow_plan(Scd2Flow *flow, Scd2Statement which);
 extern const char *scd2_store_name(Scd2Store store);
 extern char *scd2_flow_start_sql(Scd2Flow *flow, const char *beginning);

@@ -74,21 +74,6 @@ make_scope(Scd2Flow *flow, const char *expression, const char *alias)
 	return scope;
 }
 
-static void
-use_settings(List *settings)
-{
-	ListCell   *cell;
-
-	foreach(cell, settings)
-	{
-		char	   *name = pstrdup(lfirst(cell));
-		char	   *value = strchr(name, '=');
-
-		*value++ = '\0';
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
-}
-
 /*
  * The place of a scope among those of the flow; made ready if it is new. "alias": what its columns
  * may be qualified with; "settings": "name=value". As the target's owner.
@@ -104,7 +89,7 @@ scd2_scope_find(Scd2Flow *flow, const char *expression, const char *alias, List 
 			return i;
 	before = MemoryContextSwitchTo(flow->cxt);
 	nest = NewGUCNestLevel();
-	use_settings(settings);
+	scd2_use_written_settings(settings);
 	flow->scopes = flow->scopes == NULL ? palloc(sizeof(Scd2Scope *)) : repalloc(flow->scopes, (flow->nscopes + 1) * sizeof(Scd2Scope *));
 	flow->scopes[flow->nscopes] = make_scope(flow, expression, alias);
 	AtEOXact_GUC(true, nest);

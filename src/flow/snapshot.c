@@ -354,27 +354,14 @@ use_setting(const char *name, const char *value)
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* The settings that the flow's expressions were written for. */
-static void
-use_settings_of_flow(Scd2Flow *flow)
-{
-	ListCell   *cell;
-
-	foreach(cell, flow->settings)
-	{
-		char	   *name = pstrdup(lfirst(cell));
-		char	   *value = strchr(name, '=');
-
-		*value++ = '\0';
-		use_setting(name, value);
-	}
-}
-
-/* Those, and how whole tables are best read, in a worker and in whoever's session. Until scd2_work_end(). */
+/*
+ * The settings that the flow's expressions were written for, and how whole tables are best read, in
+ * a worker and in whoever's session. Until scd2_work_end().
+ */
 static void
 use_settings(Scd2Flow *flow)
 {
-	use_settings_of_flow(flow);
+	scd2_use_written_settings(flow->settings);
 	use_setting("enable_seqscan", "on");
 	use_setting("enable_hashjoin", "on");
 	use_setting("enable_mergejoin", "on");
@@ -587,7 +574,7 @@ worker_version(Scd2Flow *flow, Datum *version)
 	target = table_open(flow->target, AccessShareLock);
 	scd2_become(target->rd_rel->relowner, &self);
 	table_close(target, NoLock);
-	use_settings_of_flow(flow);
+	scd2_use_written_settings(flow->settings);
 	found = query_version(flow, version);
 	scd2_become_self_again(&self);
 	return found;

@@ -105,6 +105,18 @@ append_images(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	}
 }
 
+/*
+ * The feed, or its last leaf.
+ */
+void
+scd2_append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
+{
+	if (which == SCD2_READ_TAIL)
+		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
+}
+
 static void
 append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
@@ -123,10 +135,7 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
 	if (which == SCD2_READ_SEEN)
 		scd2_sql(sql, ", %s", scd2_flow_start_sql(flow, "$4"));
-	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
-	else
-		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
+	scd2_append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE _commit_version > $1 AND _commit_version <= $2");
 	if (which == SCD2_READ_TAIL)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
@@ -194,15 +203,6 @@ append_filter(StringInfo sql, Scd2Flow *flow)
 	append_expression(sql, flow->source_filter, "boolean");
 }
 
-static void
-append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
-{
-	if (which == SCD2_READ_TAIL)
-		scd2_sql(sql, " FROM ONLY %s AS %I", flow->leaf_sql, flow->source_alias);
-	else
-		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
-}
-
 /* A TRUNCATE has no values to ask; apply_as_truncates says whether it is an event. */
 static void
 append_changes_filter(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -249,7 +249,7 @@ append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, "_commit_version) AS _scd2_last, first_value(_change_type) OVER (PARTITION BY ");
 	append_keys(sql, flow);
 	scd2_sql(sql, "_commit_version ORDER BY _change_ordinal) IN ('insert', 'update_postimage') AS _scd2_new");
-	append_feed(sql, flow, which);
+	scd2_append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
 	append_range(sql, flow, which);
 	append_changes_filter(sql, flow, which);
@@ -271,7 +271,7 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 			 flow->source_alias, flow->source_alias, flow->source_alias);
 	append_keys(sql, flow);
 	scd2_sql(sql, "_commit_version) AS _scd2_last");
-	append_feed(sql, flow, which);
+	scd2_append_feed(sql, flow, which);
 	scd2_sql(sql, " WHERE ");
 	append_range(sql, flow, which);
 	append_changes_filter(sql, flow, which);
@@ -557,7 +557,7 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	else
 	{
 		scd2_sql(sql, ", %I.ctid, %I.tableoid", flow->source_alias, flow->source_alias);
-		append_feed(sql, flow, which);
+		scd2_append_feed(sql, flow, which);
 		if (flow->end_sequence_by != NULL)
 			append_ends(sql, flow);
 		scd2_sql(sql, " WHERE _change_type = 'insert' AND ");

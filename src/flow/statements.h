@@ -46,6 +46,7 @@ extern bool scd2_keeps_events(Scd2Flow *flow);
 extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern void scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b);
 extern Oid	scd2_sequence_operator(Scd2Flow *flow, StrategyNumber strategy);
+extern void scd2_append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */
