@@ -107,7 +107,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = '25001',
             MESSAGE = 'table_at cannot run in a transaction whose snapshot is fixed',
             DETAIL = 'It must see changes that are captured after the snapshot was taken.',
-                HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED;';
+                HINT = 'ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED;';
     END IF;
     IF EXISTS (SELECT FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted
                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())

@@ -148,7 +148,7 @@ DECLARE
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         PERFORM scd2_internal.refuse('25001', 'vacuum_feed cannot run in a transaction whose snapshot is fixed',
-            'It must see who needs the feed now.', 'BEGIN ISOLATION LEVEL READ COMMITTED;');
+            'It must see who needs the feed now.', 'ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED;');
     END IF;
     PERFORM scd2_internal.lock_tables(relations, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(relations)]));
     IF EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NULL AND o.leaf = ANY (relations))

@@ -28,7 +28,6 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_over_a_feed(scd2_internal.flow) IS
     'Raises 0A000 or 22023 for arguments that flows over feeds do not have';
 
--- How a flow reads its feed: the net effect of each version, or each change, with a sequence of its own. In a target
 -- What is left of a key after a version is told by its last change, if no two rows ever have the key.
 CREATE FUNCTION scd2_internal.check_keys_immediate(source oid, keys name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -47,6 +46,7 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_keys_immediate(oid, name[]) IS
     'Raises 0A000 unless a unique index guards the keys row by row';
 
+-- How a flow reads its feed: the net effect of each version, or each change, with a sequence of its own. In a target
 -- that is shared what comes may be out of order, and is remembered as changes are.
 CREATE FUNCTION scd2_internal.over_a_feed(asked scd2_internal.flow, shared boolean) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -195,8 +195,8 @@ CREATE FUNCTION scd2.create_auto_cdc_flow(target text, source regclass, keys nam
 COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text, text, name[], name[], integer, name[],
     name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name, boolean, boolean,
     text, text, interval) IS
-    'Declares a flow that keeps "target" (created if it is not there) from "source", a change data feed; returns the '
-    'flow''s name. '
+    'Declares a flow that keeps "target" (created if it is not there) from "source": a change data feed, a table whose '
+    'rows are events, or, with once, any relation whose rows are events; returns the flow''s name. '
     'Errors: 42501 not the owner, 42703/42701 columns, 42804/55000 a target or keys that do not fit, 22023 arguments, '
     '0A000 what is not supported yet.';
 

@@ -228,7 +228,7 @@ DECLARE
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RAISE active_sql_transaction USING MESSAGE = format('%s cannot run in a transaction whose snapshot is fixed', what),
-            DETAIL = 'It must see changes that are captured after the snapshot was taken.', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED;';
+            DETAIL = 'It must see changes that are captured after the snapshot was taken.', HINT = 'ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED;';
     END IF;
     SELECT l.relation INTO written FROM scd2_internal.flow AS f CROSS JOIN LATERAL (SELECT f.source_relid AS oid UNION ALL SELECT p.relid FROM pg_partition_tree(f.source_relid) AS p) AS r
         JOIN pg_locks AS l ON l.relation = r.oid

@@ -52,27 +52,48 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.cannot_follow(scd2_internal.flow, text, text, text) IS 'Raises 55000';
 
+-- alter_flow() takes neither another sequence over a feed nor a struct; and where a name is used again at once, the new
+-- expression would name a renamed column too.
+CREATE FUNCTION scd2_internal.expression_remedy(w scd2_internal.flow, argument text, name_used_again boolean)
+    RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN NOT name_used_again AND (argument IN ('source_filter', 'apply_as_deletes')
+                    OR argument = 'sequence_by' AND w.input = 'events'
+                       AND NOT scd2_internal.is_sequence_type(w.sequence_type))
+                THEN format('SELECT scd2.alter_flow(%L, %s => ''…''); SELECT scd2.resume_flow(%1$L);', w.name, argument)
+                ELSE format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name) END
+$$;
+COMMENT ON FUNCTION scd2_internal.expression_remedy(scd2_internal.flow, text, boolean) IS
+    'Statements for a flow one of whose expressions names a column that was renamed';
+
 -- An expression that is the column and nothing else becomes the other column; one that has the name in it cannot be
--- changed by us. It may be in there as something else: then too, nothing is mixed up.
-CREATE FUNCTION scd2_internal.renamed_expression(w scd2_internal.flow, argument text, expression text, old_names name[], new_names name[]) RETURNS text
+-- changed by us. It may be in there as something else: then too, nothing is mixed up. Only what we wrote ourselves
+-- (changes_that_delete, changes_that_empty) is known to name none of the source's columns.
+CREATE FUNCTION scd2_internal.renamed_expression(w scd2_internal.flow, argument text, expression text,
+    old_names name[], new_names name[]) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    i integer := coalesce(array_position(old_names, expression::name), array_position(ARRAY(SELECT quote_ident(o) FROM unnest(old_names) WITH ORDINALITY u (o, n) ORDER BY n), expression));
+    i integer := coalesce(array_position(old_names, expression::name), array_position(
+        ARRAY(SELECT quote_ident(o) FROM unnest(old_names) WITH ORDINALITY u (o, n) ORDER BY n), expression));
+    given text := regexp_replace(expression,
+        $ours$_change_type (NOT )?IN \('delete', 'update_preimage'\)|_change_type = 'truncate'$ours$, '', 'g');
     named name;
 BEGIN
     IF expression IS NULL OR i IS NOT NULL THEN
         RETURN quote_ident(new_names[i]);
     END IF;
-    SELECT o INTO named FROM unnest(old_names) o WHERE expression ~* ('\m' || regexp_replace(o, '(\W)', '\\\1', 'g') || '\M') LIMIT 1;
+    SELECT o INTO named FROM unnest(old_names) o
+        WHERE given ~* ('\m' || regexp_replace(o, '(\W)', '\\\1', 'g') || '\M') LIMIT 1;
     IF FOUND THEN
-        PERFORM scd2_internal.cannot_follow(w, format('column "%s" was renamed to "%s"', named, new_names[array_position(old_names, named)]),
+        PERFORM scd2_internal.cannot_follow(w,
+            format('column "%s" was renamed to "%s"', named, new_names[array_position(old_names, named)]),
             format('Its %s names the column: %s', argument, expression),
-            CASE WHEN argument IN ('source_filter', 'apply_as_deletes', 'sequence_by') THEN format('SELECT scd2.alter_flow(%L, %s => ''…''); SELECT scd2.resume_flow(%1$L);', w.name, argument)
-                 ELSE format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name) END);
+            scd2_internal.expression_remedy(w, argument, old_names && new_names));
     END IF;
     RETURN expression;
 END $$;
-COMMENT ON FUNCTION scd2_internal.renamed_expression(scd2_internal.flow, text, text, name[], name[]) IS 'An expression of a flow after columns were renamed. Raises 55000 if that cannot be known';
+COMMENT ON FUNCTION scd2_internal.renamed_expression(scd2_internal.flow, text, text, name[], name[]) IS
+    'An expression of a flow after columns were renamed. Raises 55000 if that cannot be known';
 
 CREATE FUNCTION scd2_internal.has_column(relation oid, column_name name) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
