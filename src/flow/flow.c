@@ -172,6 +172,21 @@ read_snapshot_definition(Scd2Flow *flow)
 	flow->sequence_collation = get_typcollation(flow->sequence_type);
 }
 
+/* What of the rows is an event, and which. */
+static void
+read_events_definition(Scd2Flow *flow)
+{
+	flow->sequence_by = field("sequence_by");
+	flow->delete_sequence_by = field("delete_sequence_by");
+	flow->end_sequence_by = field("end_sequence_by");
+	flow->apply_as_deletes = field("apply_as_deletes");
+	flow->apply_as_truncates = field("apply_as_truncates");
+	flow->source_filter = field("source_filter");
+	flow->max_lateness = field("max_lateness");
+	flow->quarantine = strcmp(field("on_invalid_event"), "quarantine") == 0;
+	flow->kept_out = field("kept_out");
+}
+
 /* Reads the definition into a new flow. */
 static void
 read_definition(Scd2Flow *flow)
@@ -205,15 +220,7 @@ read_definition(Scd2Flow *flow)
 	flow->definition = field_int("definition", 0);
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
-	flow->sequence_by = field("sequence_by");
-	flow->delete_sequence_by = field("delete_sequence_by");
-	flow->end_sequence_by = field("end_sequence_by");
-	flow->apply_as_deletes = field("apply_as_deletes");
-	flow->apply_as_truncates = field("apply_as_truncates");
-	flow->source_filter = field("source_filter");
-	flow->max_lateness = field("max_lateness");
-	flow->quarantine = strcmp(field("on_invalid_event"), "quarantine") == 0;
-	flow->kept_out = field("kept_out");
+	read_events_definition(flow);
 	flow->memory = field_int("memory", InvalidOid);
 	flow->memory_sql = field("memory_sql");
 	if (field_is_true("remembers") && !OidIsValid(flow->memory))

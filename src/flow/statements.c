@@ -691,6 +691,44 @@ append_end_others(StringInfo sql, Scd2Flow *flow)
 	scd2_sql(sql, " AND NOT EXISTS (SELECT FROM scd2_touched AS n WHERE n.tid = t.ctid)");
 }
 
+/* ---- all of them ---- */
+
+/* A statement that reads the feed; returns how many parameters it has. */
+static int
+append_feed_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which, Oid *argtypes)
+{
+	int			nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
+
+	if (flow->input == SCD2_APPEND)
+		scd2_append_read_sql(sql, flow, which);
+	else if (flow->input != SCD2_NET)
+		append_read_events(sql, flow, which);
+	else
+		append_read(sql, flow, which);
+	argtypes[0] = argtypes[1] = INT8OID;
+	argtypes[2] = which == SCD2_READ_TAIL ? TIDOID : PG_SNAPSHOTOID;
+	argtypes[3] = TIMESTAMPTZOID;
+	if (flow->max_lateness != NULL)
+	{
+		argtypes[nargs] = argtypes[nargs + 1] = TEXTOID;
+		nargs += 2;
+	}
+	return nargs;
+}
+
+/* The same of the rows that are there. */
+static int
+append_source_read(StringInfo sql, Scd2Flow *flow, Oid *argtypes)
+{
+	if (flow->input == SCD2_APPEND)
+		scd2_append_read_sql(sql, flow, SCD2_READ_SOURCE);
+	else
+		append_read_events(sql, flow, SCD2_READ_SOURCE);
+	argtypes[0] = INT8OID;
+	argtypes[1] = TIMESTAMPTZOID;
+	return flow->input == SCD2_CHANGES ? 2 : flow->from_beginning || (flow->input == SCD2_APPEND && !flow->feedless) ? 1 : 0;
+}
+
 /*
  * The text of a statement and the types of its parameters (at most SCD2_MOST_ARGUMENTS).
  */
@@ -706,30 +744,10 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 		case SCD2_READ_RANGE:
 		case SCD2_READ_TAIL:
 		case SCD2_READ_SEEN:
-			if (flow->input == SCD2_APPEND)
-				scd2_append_read_sql(&sql, flow, which);
-			else if (flow->input != SCD2_NET)
-				append_read_events(&sql, flow, which);
-			else
-				append_read(&sql, flow, which);
-			argtypes[0] = argtypes[1] = INT8OID;
-			argtypes[2] = which == SCD2_READ_TAIL ? TIDOID : PG_SNAPSHOTOID;
-			argtypes[3] = TIMESTAMPTZOID;
-			*nargs = which == SCD2_READ_RANGE ? 2 : which == SCD2_READ_TAIL ? 3 : 4;
-			if (flow->max_lateness != NULL)
-			{
-				argtypes[*nargs] = argtypes[*nargs + 1] = TEXTOID;
-				*nargs += 2;
-			}
+			*nargs = append_feed_read(&sql, flow, which, argtypes);
 			break;
 		case SCD2_READ_SOURCE:
-			if (flow->input == SCD2_APPEND)
-				scd2_append_read_sql(&sql, flow, which);
-			else
-				append_read_events(&sql, flow, which);
-			argtypes[0] = INT8OID;
-			argtypes[1] = TIMESTAMPTZOID;
-			*nargs = flow->input == SCD2_CHANGES ? 2 : flow->from_beginning || (flow->input == SCD2_APPEND && !flow->feedless) ? 1 : 0;
+			*nargs = append_source_read(&sql, flow, argtypes);
 			break;
 		case SCD2_READ_CUTS:
 			append_read_cuts(&sql, flow);
