@@ -231,22 +231,32 @@ rename_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
 		}
 }
 
+static char *
+missing_text(Scd2Feed *feed, int i)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	if (!feed->columns[i].has_missing)
+		return NULL;
+	getTypeOutputInfo(TupleDescAttr(feed->layout, i)->atttypid, &output, &is_varlena);
+	return OidOutputFunctionCall(output, feed->columns[i].missing);
+}
+
 static void
 add_column(Scd2Feed *feed, const char *relation, int i)
 {
 	Form_pg_attribute att = TupleDescAttr(feed->layout, i);
 	const char *name = quote_identifier(NameStr(att->attname));
-	Oid			output;
-	bool		is_varlena;
+	char	   *missing = missing_text(feed, i);
 
-	if (!feed->columns[i].has_missing)
+	if (missing == NULL)
 	{
 		alter(psprintf("ALTER TABLE %s ADD COLUMN %s %s", relation, name, type_sql(att)));
 		return;
 	}
-	getTypeOutputInfo(att->atttypid, &output, &is_varlena);
 	alter(psprintf("ALTER TABLE %s ADD COLUMN %s %s DEFAULT %s::%s", relation, name, type_sql(att),
-				   quote_literal_cstr(OidOutputFunctionCall(output, feed->columns[i].missing)),
+				   quote_literal_cstr(missing),
 				   format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY)));
 	alter(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", relation, name));
 }
@@ -283,18 +293,6 @@ write_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char 
 							  " missing = coalesce(excluded.missing, c.missing)",
 							  5, types, values, missing ? "     " : "    n", false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not write scd2_internal.feed_column");
-}
-
-static char *
-missing_text(Scd2Feed *feed, int i)
-{
-	Oid			output;
-	bool		is_varlena;
-
-	if (!feed->columns[i].has_missing)
-		return NULL;
-	getTypeOutputInfo(TupleDescAttr(feed->layout, i)->atttypid, &output, &is_varlena);
-	return OidOutputFunctionCall(output, feed->columns[i].missing);
 }
 
 /* Has the flows look at the columns, and the definition follow the names of those that stay out. */

@@ -33,15 +33,14 @@ DECLARE
     f record;
 BEGIN
     FOR f IN
-        SELECT x.feed_id, x.source_relid, c.oid AS unlogged
+        SELECT x AS feed, c.oid AS unlogged
         FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relpersistence = 'u' AND c.relkind = 'r'
              JOIN scd2_internal.feed x ON NOT x.disabled AND (x.source_relid = c.oid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a))
              LEFT JOIN scd2_internal.feed_state s ON s.feed_id = x.feed_id
         WHERE s.gap IS NULL OR NOT upper_inf(s.gap)
     LOOP
-        INSERT INTO scd2_internal.control (kind, feed_id, detail) VALUES ('gap', f.feed_id, format('table %s is unlogged: its changes leave no trace in the log', f.unlogged::regclass));
-        RAISE WARNING 'the change data feed of table "%" has a gap from here on: changes of unlogged tables are not logged', scd2_internal.label(f.source_relid)
-            USING HINT = format('ALTER TABLE %s SET LOGGED; SELECT * FROM scd2.diagnose();', f.unlogged::regclass);
+        PERFORM scd2_internal.declare_gap(f.feed, format('table %s is unlogged: its changes leave no trace in the log', f.unlogged::regclass),
+            format('ALTER TABLE %s SET LOGGED; SELECT * FROM scd2.diagnose();', f.unlogged::regclass));
     END LOOP;
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid)
     SELECT DISTINCT 'columns', x.feed_id, scd2_internal.leaf_with_rows(x.source_relid)

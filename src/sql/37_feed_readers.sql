@@ -47,6 +47,23 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_not_expired(scd2_internal.reader) IS 'Errors: 55000 the reader has expired.';
 
+-- Two that share a reader take turns: its row is locked until the transaction ends.
+CREATE FUNCTION scd2_internal.lock_reader(caller oid, name name) RETURNS scd2_internal.reader
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    r scd2_internal.reader := scd2_internal.own_reader(caller, name);
+BEGIN
+    SELECT x.* INTO r FROM scd2_internal.reader x WHERE x.name = r.name FOR UPDATE;
+    IF NOT FOUND THEN                                   -- dropped meanwhile
+        r := scd2_internal.own_reader(caller, name);
+    END IF;
+    PERFORM scd2_internal.check_not_expired(r);
+    RETURN r;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lock_reader(oid, name) IS
+    'A reader as own_reader gives it, locked, as it is then. Errors: as own_reader; 55000 the reader has expired.';
+
 CREATE FUNCTION scd2.create_reader(name name, source regclass, starting_version bigint DEFAULT NULL) RETURNS bigint
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.create_reader(caller oid, name name, source regclass, starting_version bigint) RETURNS bigint
@@ -102,15 +119,11 @@ CREATE FUNCTION scd2_internal._begin_read(caller oid, name name, feed regclass, 
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    r scd2_internal.reader := scd2_internal.own_reader(caller, name);
+    r scd2_internal.reader := scd2_internal.lock_reader(caller, name);
     f scd2_internal.feed;
     extent record;
 BEGIN
-    UPDATE scd2_internal.reader x SET last_read = clock_timestamp(), used_at = clock_timestamp() WHERE x.name = r.name RETURNING x.* INTO r;
-    IF NOT FOUND THEN                                   -- dropped meanwhile
-        r := scd2_internal.own_reader(caller, name);
-    END IF;
-    PERFORM scd2_internal.check_not_expired(r);
+    UPDATE scd2_internal.reader x SET last_read = clock_timestamp(), used_at = clock_timestamp() WHERE x.name = r.name;
     SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_id = r.feed_id;
     IF f.feed_relid <> feed THEN
         PERFORM scd2_internal.refuse('42804', format('reader "%s" reads "%s", not "%s"', name, scd2_internal.label(f.feed_relid), scd2_internal.label(feed)),
@@ -192,14 +205,9 @@ CREATE FUNCTION scd2_internal.advance_reader(caller oid, name name, version bigi
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    r scd2_internal.reader := scd2_internal.own_reader(caller, name);
+    r scd2_internal.reader := scd2_internal.lock_reader(caller, name);
     latest bigint;
 BEGIN
-    SELECT x.* INTO r FROM scd2_internal.reader x WHERE x.name = r.name FOR UPDATE;
-    IF NOT FOUND THEN                                   -- dropped meanwhile
-        r := scd2_internal.own_reader(caller, name);
-    END IF;
-    PERFORM scd2_internal.check_not_expired(r);
     SELECT p.version INTO latest FROM scd2_internal.position p;
     version := coalesce(version, r.read_version, r.version);
     IF version < r.version THEN

@@ -153,7 +153,7 @@ say_out_of_workers(Scd2Database *db, Children *kids)
 		ereport(LOG,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("no free background worker for pg_scd2 in database %u", db->dboid),
-				 errhint("Raise max_worker_processes and restart the server.")));
+				 errhint("ALTER SYSTEM SET max_worker_processes = %d; -- then restart the server", max_worker_processes + 8)));
 	kids->out_of_workers = true;
 }
 

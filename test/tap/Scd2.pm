@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until);
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller);
 
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
@@ -74,6 +74,33 @@ sub kill_backend
     my ($pid) = @_;
     die "no pid" unless $pid && $pid =~ /^\d+$/;
     return kill 9, $pid;
+}
+
+# set_setting(NODE, NAME, VALUE): a setting of the whole server; without a value it is reset.
+sub set_setting
+{
+    my ($node, $name, $value) = @_;
+    $node->safe_psql('postgres', defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
+    $node->reload;
+    return;
+}
+
+# create_poller(NODE, DATABASE): poll() adds to table polled what the feed of t has since the
+# version in table polled_upto.
+sub create_poller
+{
+    my ($node, $db) = @_;
+    $node->safe_psql($db, q{
+        CREATE TABLE polled (LIKE t_changes);
+        CREATE TABLE polled_upto AS SELECT 0::bigint AS version;
+        CREATE FUNCTION poll() RETURNS void LANGUAGE plpgsql AS $$
+        DECLARE
+            latest bigint := scd2.latest_version();
+        BEGIN
+            INSERT INTO polled SELECT * FROM scd2.table_changes(NULL::t_changes, (SELECT version + 1 FROM polled_upto), latest);
+            UPDATE polled_upto SET version = latest;
+        END $$});
+    return;
 }
 
 # create_audited_table(NODE, DATABASE): table t(id, v, body) with feed and history, and table audit,

@@ -15,14 +15,7 @@ my $LEAVES = q{SELECT count(*) FROM pg_inherits WHERE inhparent = 't_changes'::r
 my $LAST = q{(SELECT leaf FROM scd2_internal.last_leaf('t_changes'::regclass))};
 sub sql { return $node->safe_psql('postgres', @_); }
 sub leaves { return sql($LEAVES); }
-
-sub set
-{
-    my ($name, $value) = @_;
-    sql(defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
-    $node->reload;
-    return;
-}
+sub set { return set_setting($node, @_); }
 
 # Every row is where its version belongs, and there are no tables besides the partitions.
 sub partitions_are_right
@@ -33,6 +26,7 @@ sub partitions_are_right
     return;
 }
 
+create_poller($node, 'postgres');
 sql(q{
     CREATE FUNCTION misplaced(leaf regclass) RETURNS bigint LANGUAGE plpgsql AS $$
     DECLARE
@@ -40,15 +34,6 @@ sql(q{
     BEGIN
         EXECUTE format('SELECT count(*) FROM ONLY %s WHERE (%s) IS NOT TRUE', leaf, pg_get_partition_constraintdef(leaf)) INTO n;
         RETURN n;
-    END $$;
-    CREATE TABLE polled (LIKE t_changes);
-    CREATE TABLE polled_upto AS SELECT 0::bigint AS version;
-    CREATE FUNCTION poll() RETURNS void LANGUAGE plpgsql AS $$
-    DECLARE
-        latest bigint := scd2.latest_version();
-    BEGIN
-        INSERT INTO polled SELECT * FROM scd2.table_changes(NULL::t_changes, (SELECT version + 1 FROM polled_upto), latest);
-        UPDATE polled_upto SET version = latest;
     END $$});
 set('pg_scd2.debug_leaf_age', '0');
 sql(q{SELECT scd2.alter_change_feed('t', retention => '0')});
