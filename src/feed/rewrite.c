@@ -21,18 +21,24 @@
 
 PG_FUNCTION_INFO_V1(scd2_on_table_rewrite);
 
-/* Is "USING column::type" all there is? */
+/*
+ * Is "USING column::type" all there is? Another length or precision than the column's would cut or
+ * round what the column takes.
+ */
 static bool
 is_plain_cast(const AlterTableCmd *cmd, Node *expression)
 {
+	const TypeName *wanted = ((ColumnDef *) cmd->def)->typeName;
+	const TypeCast *cast = (TypeCast *) expression;
 	ColumnRef  *column;
 
-	if (!IsA(expression, TypeCast) || !IsA(((TypeCast *) expression)->arg, ColumnRef))
+	if (!IsA(expression, TypeCast) || !IsA(cast->arg, ColumnRef))
 		return false;
-	column = (ColumnRef *) ((TypeCast *) expression)->arg;
+	column = (ColumnRef *) cast->arg;
 	return list_length(column->fields) == 1 && IsA(linitial(column->fields), String) &&
 		strcmp(strVal(linitial(column->fields)), cmd->name) == 0 &&
-		equal(((TypeCast *) expression)->typeName->names, ((ColumnDef *) cmd->def)->typeName->names);
+		equal(cast->typeName->names, wanted->names) &&
+		(cast->typeName->typmods == NIL || equal(cast->typeName->typmods, wanted->typmods));
 }
 
 /* The column of a command whose values are given, or NULL. */
