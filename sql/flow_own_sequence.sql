@@ -79,6 +79,15 @@ DELETE FROM e WHERE id = 2;
 UPDATE e SET id = 5, v = 'moved', rev = 40 WHERE id = 3;
 SELECT scd2.sync() >= 0;
 TABLE eh ORDER BY id, __start_at;
+-- the rows that are there when the flow begins may empty a target that has others' rows
+CREATE TABLE ev (id int, v text, rev int);
+INSERT INTO ev VALUES (7, 'of events', 5), (8, 'of events, later', 50);
+SELECT scd2.create_auto_cdc_flow('eboth', 'ev', '{id}', 'rev', column_list => '{id,v}', track_history_column_list => '{v}', stored_as_scd_type => 2, shared => true);
+SELECT scd2.sync() >= 0;
+INSERT INTO e VALUES (6, 'all gone', 41);
+SELECT scd2.create_auto_cdc_flow('eboth', 'e_changes', '{id}', 'rev', delete_sequence_by => 'rev + 100', apply_as_truncates => 'v = ''all gone''', column_list => '{id,v}', track_history_column_list => '{v}', stored_as_scd_type => 2, name => 'eboth_feed');
+SELECT scd2.sync() >= 0;
+TABLE eboth ORDER BY id, __start_at;
 -- refused
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev');
 SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', 'rev', delete_sequence_by => 'v');
@@ -90,5 +99,5 @@ SELECT scd2.create_auto_cdc_flow('x', 't_changes', '{id}', '_commit_timestamp');
 SELECT to_regclass('x_memory');
 SELECT scd2.sync() >= 0;
 TABLE x ORDER BY id;
-SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows WHERE source::text IN ('t', 'd', 'e');
+SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows WHERE source::text IN ('t', 'd', 'e', 'ev');
 DROP SCHEMA flow_own_sequence CASCADE;

@@ -455,6 +455,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	args[0] = Int64GetDatum(state->begin_version);
 	args[1] = TimestampTzGetDatum(state->begin_timestamp);
 	scd2_read_arrivals(work, SCD2_READ_SOURCE, 2, args);
+	scd2_read_cuts(work);
 	scd2_work_write(work);
 	scd2_lateness_finish(work);
 	scd2_work_end(work);
