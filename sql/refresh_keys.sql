@@ -86,6 +86,16 @@ INSERT INTO t VALUES (1, 'anew'), (2, 'anew');
 SELECT scd2.sync() >= 0;
 \set VERBOSITY terse
 SELECT scd2.full_refresh('t_history', key_filter => 'id = 1');
+-- what is advised is about these keys, too
+DO $$
+DECLARE
+    advice text;
+BEGIN
+    PERFORM scd2.full_refresh('t_history', key_filter => 'id = 1');
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    GET STACKED DIAGNOSTICS advice = PG_EXCEPTION_HINT;
+    RAISE WARNING '%', advice;
+END $$;
 SELECT scd2.full_refresh('t_history', key_filter => 'id = 1', allow_loss => true);
 SELECT id, v, __end_at IS NULL AS open FROM t_history WHERE id < 3 ORDER BY id, __start_at;
 \set VERBOSITY default

@@ -34,6 +34,46 @@ CREATE FUNCTION scd2.resume_flow(name name) RETURNS void AS 'MODULE_PATHNAME', '
 COMMENT ON FUNCTION scd2.resume_flow(name) IS
     'Has a paused or failed flow go on where it stopped. 42704 no such flow, 42501 not the owner of its target.';
 
+-- The expressions of a flow that is altered: "source_filter" and "apply_as_deletes" are what was given, "asked" has all
+-- that will be.
+CREATE FUNCTION scd2_internal.with_altered_expressions(asked scd2_internal.flow, source_filter text,
+    apply_as_deletes text) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    reads   oid := asked.source_relid;
+    checked record;
+BEGIN
+    IF asked.input = 'events' THEN
+        SELECT e.* INTO checked FROM scd2_internal.check_event_expressions(asked, reads,
+            CASE WHEN asked.feed_id IS NULL
+                THEN (SELECT array_agg(a.attname) FROM pg_attribute AS a WHERE a.attrelid = reads AND a.attnum > 0
+                AND NOT a.attisdropped)
+                 ELSE scd2_internal.feed_columns(asked.feed_id) END) AS e;
+        IF checked.sequence_type <> asked.sequence_type THEN
+            RAISE datatype_mismatch USING MESSAGE = format('sequence_by is of type %s instead of %s',
+                checked.sequence_type, asked.sequence_type);
+        END IF;
+    ELSIF asked.input = 'append' THEN
+        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
+    ELSIF asked.input = 'net' THEN
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_image_expressions(asked, asked.source_relid, reads,
+            scd2_internal.feed_columns(asked.feed_id));
+    ELSE
+        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
+        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
+            FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text)
+                WHERE e.text IS NOT NULL;
+        IF apply_as_deletes IS NOT NULL AND NOT asked.closes THEN
+            asked.apply_as_deletes := scd2_internal.changes_that_delete(apply_as_deletes);
+        END IF;
+    END IF;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_altered_expressions(scd2_internal.flow, text, text) IS
+    'Part of alter_flow: the flow as it will be; raises what is wrong with its expressions';
+
 -- alter_flow: what the flow was declared with, from now on. NULL: as it is.
 CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text,
     sequence_by text, refresh_interval interval,
@@ -41,9 +81,7 @@ CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter te
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    asked  scd2_internal.flow := scd2_internal.own_flow(caller, name);
-    reads  oid := asked.source_relid;
-    checked record;
+    asked scd2_internal.flow := scd2_internal.own_flow(caller, name);
 BEGIN
     IF asked.input = 'snapshots' THEN
         PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval,
@@ -75,31 +113,7 @@ BEGIN
             (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f));
         asked.sequence_by := sequence_by;
     END IF;
-    IF asked.input = 'events' THEN
-        SELECT e.* INTO checked FROM scd2_internal.check_event_expressions(asked, reads,
-            CASE WHEN asked.feed_id IS NULL
-                THEN (SELECT array_agg(a.attname) FROM pg_attribute AS a WHERE a.attrelid = reads AND a.attnum > 0
-                AND NOT a.attisdropped)
-                 ELSE scd2_internal.feed_columns(asked.feed_id) END) AS e;
-        IF checked.sequence_type <> asked.sequence_type THEN
-            RAISE datatype_mismatch USING MESSAGE = format('sequence_by is of type %s instead of %s',
-                checked.sequence_type, asked.sequence_type);
-        END IF;
-    ELSIF asked.input = 'append' THEN
-        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
-    ELSIF asked.input = 'net' THEN
-        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-        PERFORM scd2_internal.check_image_expressions(asked, asked.source_relid, reads,
-            scd2_internal.feed_columns(asked.feed_id));
-    ELSE
-        SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
-            FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text)
-                WHERE e.text IS NOT NULL;
-        IF apply_as_deletes IS NOT NULL AND NOT asked.closes THEN
-            asked.apply_as_deletes := scd2_internal.changes_that_delete(apply_as_deletes);
-        END IF;
-    END IF;
+    asked := scd2_internal.with_altered_expressions(asked, source_filter, apply_as_deletes);
     IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
     ELSIF max_lateness IS NOT NULL THEN
@@ -121,8 +135,8 @@ CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, appl
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text) IS
     'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has '
-    'been applied stays. 42704 no such flow, 42501 not the owner of its target, 42804 another type, 0A000 not for '
-    'this kind of flow.';
+    'been applied stays. 42704 no such flow, 42501 not the owner of its target, 42703, 42804 an expression, 0A000 or '
+    '22023 not for this kind of flow, 55000 the target has the sequence in a column.';
 
 CREATE FUNCTION scd2_internal.drop_flow(caller oid, name name, drop_target boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -142,7 +156,7 @@ COMMENT ON FUNCTION scd2.drop_flow(name, boolean) IS
 -- The table as it was at the flow's beginning is today's with all later changes undone; that needs them all, and a
 -- TRUNCATE does not say what it took.
 CREATE FUNCTION scd2_internal.refresh_loss(refreshed scd2_internal.flow, state scd2_internal.flow_state,
-    allow_loss boolean, OUT version bigint, OUT at timestamptz)
+    allow_loss boolean, key_filter text DEFAULT NULL, OUT version bigint, OUT at timestamptz)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed record;
@@ -168,13 +182,14 @@ BEGIN
                 state.begin_version, version,
                             CASE WHEN version = feed.earliest_state THEN 'retention removed what was before'
                                 ELSE 'a TRUNCATE of its source' END),
-            HINT = format('SELECT scd2.full_refresh(%L, allow_loss => true);', refreshed.target_relid::regclass);
+            HINT = format('SELECT scd2.full_refresh(%L, %sallow_loss => true);', refreshed.target_relid::regclass,
+                CASE WHEN key_filter IS NOT NULL THEN format('key_filter => %L, ', key_filter) END);
     END IF;
     at := greatest(feed.removed_until, scd2_internal.as_owner(feed.feed_relid,
         format('SELECT max(_commit_timestamp) FROM %s WHERE _commit_version <= $1', feed.feed_relid::regclass),
         version)::timestamptz);
 END $$;
-COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean) IS
+COMMENT ON FUNCTION scd2_internal.refresh_loss(scd2_internal.flow, scd2_internal.flow_state, boolean, text) IS
     'From which version (and time) on a flow can begin anew, NULL: from its beginning. Errors: 55000 if that is '
     'later, unless allow_loss';
 
@@ -199,6 +214,25 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.begin_again(scd2_internal.flow, boolean) IS
     'Sets a flow back to its beginning; 55000 if the feed does not reach back, unless allow_loss';
 
+-- What a target is made of is said by the first flow into it.
+CREATE FUNCTION scd2_internal.first_flow(target regclass) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f scd2_internal.flow;
+BEGIN
+    IF target IS NULL THEN
+        RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
+    END IF;
+    SELECT x.* INTO f FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target),
+            HINT = 'SELECT target FROM scd2.flows;';
+    END IF;
+    RETURN f;
+END $$;
+COMMENT ON FUNCTION scd2_internal.first_flow(regclass) IS
+    'The first flow into a target; 22004 NULL, 55000 if there is none';
+
 CREATE FUNCTION scd2_internal.full_refresh(caller oid, target regclass, key_filter text, allow_loss boolean)
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -207,14 +241,7 @@ DECLARE
     refreshed scd2_internal.flow;
     state     scd2_internal.flow_state;
 BEGIN
-    IF target IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
-    END IF;
-    SELECT f.* INTO refreshed FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id LIMIT 1;
-    IF NOT FOUND THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target);
-    END IF;
-    refreshed := scd2_internal.own_flow(caller, refreshed.name);
+    refreshed := scd2_internal.own_flow(caller, (scd2_internal.first_flow(target)).name);
     IF key_filter IS NOT NULL THEN
         PERFORM scd2_internal.refresh_keys(target, refreshed, key_filter, coalesce(allow_loss, false));
         RETURN;

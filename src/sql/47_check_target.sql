@@ -7,24 +7,6 @@
 -- The owner's tables are looked at as he (src/ask.c): queries come here as text, findings as JSON. Images are
 -- compared as text, which every type has.
 
--- What a target is made of, from the first flow into it.
-CREATE FUNCTION scd2_internal.checked_flow(caller oid, target regclass) RETURNS scd2_internal.flow
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    f scd2_internal.flow;
-BEGIN
-    IF target IS NULL THEN
-        RAISE null_value_not_allowed USING MESSAGE = 'target must not be NULL';
-    END IF;
-    SELECT x.* INTO f FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LIMIT 1;
-    IF NOT FOUND THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is not the target of a flow', target), HINT = 'SELECT target FROM scd2.flows;';
-    END IF;
-    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table', target::text);
-    RETURN f;
-END $$;
-COMMENT ON FUNCTION scd2_internal.checked_flow(oid, regclass) IS 'The first flow into a target; 55000 if there is none, 42501 unless the caller owns the target';
-
 CREATE FUNCTION scd2_internal.key_json(keys name[]) RETURNS text
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN cardinality(keys) = 0 THEN 'NULL::jsonb'
@@ -170,7 +152,7 @@ BEGIN
         f.name := scd2_internal.object_name(f.name, format('rebuilt_%s', f.flow_id));
         f.max_lateness := NULL;                 -- nothing was too late
         IF key_filter IS NOT NULL THEN
-            SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, allow_loss) AS l WHERE f.input <> 'events';
+            SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, allow_loss, key_filter) AS l WHERE f.input <> 'events';
             s.begin_version := coalesce(loss.version, s.begin_version);
             s.begin_timestamp := coalesce(loss.at, s.begin_timestamp);
             f.source_filter := concat_ws(' AND ', '(' || f.source_filter || E'\n)', format(E'(%s\n%s)', key_filter, ' OR (' || f.apply_as_truncates || E'\n)'));
@@ -268,9 +250,11 @@ COMMENT ON FUNCTION scd2_internal.compare_with_sources(regclass, scd2_internal.f
 CREATE FUNCTION scd2_internal.check_target(caller oid, target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    first scd2_internal.flow := scd2_internal.checked_flow(caller, target);
+    first scd2_internal.flow := scd2_internal.first_flow(target);
     query text;
 BEGIN
+    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table',
+        target::text);
     PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
     FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q LOOP
