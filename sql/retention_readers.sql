@@ -103,7 +103,10 @@ SELECT scd2.advance_reader('scd2_r', :base + 2);
 SELECT scd2.advance_reader('scd2_r', :base + 1000);
 \set VERBOSITY terse
 SELECT scd2.read_changes('scd2_r', NULL::elsewhere_changes);
+\set VERBOSITY default
 SELECT scd2.read_changes('scd2_r', NULL::t);
+SELECT scd2.read_changes('scd2_r', 5);
+\set VERBOSITY terse
 SELECT scd2.read_changes('scd2_r', NULL::t_changes, 0);
 SELECT scd2.read_changes('scd2_s', NULL::t_changes);
 SELECT scd2.read_changes(NULL, NULL::t_changes);

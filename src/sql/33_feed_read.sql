@@ -202,8 +202,8 @@ END $$;
 COMMENT ON FUNCTION scd2._changes(anyelement, regclass, bigint, bigint, timestamptz, timestamptz) IS
     'Part of table_changes: the rows of a range.';
 
--- The feed whose row type a value has.
-CREATE FUNCTION scd2._feed_of_type(type regtype) RETURNS regclass
+-- The feed whose row type a value has, for table_changes, or for read_changes of a reader.
+CREATE FUNCTION scd2._feed_of_type(type regtype, reader name DEFAULT NULL) RETURNS regclass
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     relation regclass;
@@ -212,21 +212,25 @@ BEGIN
     SELECT t.typrelid INTO relation FROM pg_type t WHERE t.oid = type AND t.typrelid <> 0;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = '42804',
-            MESSAGE = format('argument of table_changes must be a row of a change data feed or a table''s name, '
-                             'not of type %s', type),
-            HINT = 'SELECT * FROM scd2.table_changes(''customers'', 1); '
-                   '-- or, with NULL::customers_changes, as columns';
+            MESSAGE = format('argument of %s, not of type %s', CASE WHEN reader IS NULL
+                THEN 'table_changes must be a row of a change data feed or a table''s name'
+                ELSE 'read_changes must be a row of a change data feed' END, type),
+            HINT = CASE WHEN reader IS NULL
+                THEN 'SELECT * FROM scd2.table_changes(''customers'', 1); '
+                     '-- or, with NULL::customers_changes, as columns'
+                ELSE format('SELECT * FROM scd2.read_changes(%L, NULL::customers_changes);', reader) END;
     END IF;
     SELECT r.feed INTO feed FROM scd2._feed_range(relation, 9223372036854775807, NULL, NULL, NULL, true) r;    -- no range, no refusal
     IF feed <> relation THEN
         RAISE EXCEPTION USING ERRCODE = '42804',
             MESSAGE = format('"%s" is not the change data feed but its source', relation),
-            HINT = format('SELECT * FROM scd2.table_changes(NULL::%s);', feed);
+            HINT = format(CASE WHEN reader IS NULL THEN 'SELECT * FROM scd2.table_changes(NULL::%2$s);'
+                ELSE 'SELECT * FROM scd2.read_changes(%1$L, NULL::%2$s);' END, reader, feed);
     END IF;
     RETURN relation;
 END $$;
-COMMENT ON FUNCTION scd2._feed_of_type(regtype) IS
-    'Part of table_changes: the feed whose row type this is. Errors: 42804 it is no row type, or that of a source; '
+COMMENT ON FUNCTION scd2._feed_of_type(regtype, name) IS
+    'Part of table_changes and read_changes: the feed whose row type this is. Errors: 42804 it is no row type, or that of a source; '
     '55000 that of a table without a feed.';
 
 -- Names are qualified and no search_path is set on these, so that they are inlined: setting it would cost one more copy

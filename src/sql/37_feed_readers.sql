@@ -181,7 +181,7 @@ CREATE FUNCTION scd2.read_changes(name name, feed anyelement, max_versions bigin
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
-    relation regclass := scd2._feed_of_type(pg_typeof(feed));
+    relation regclass := scd2._feed_of_type(pg_typeof(feed), name);
     r record;
 BEGIN
     IF max_versions < 1 THEN
