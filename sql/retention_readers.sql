@@ -151,7 +151,8 @@ SELECT scd2.advance_reader('scd2_s');
 SELECT name FROM scd2.readers;
 SELECT regexp_replace(problem, '\d+$', '…') AS problem, fix FROM scd2.diagnose() WHERE problem LIKE '%expired%';
 SELECT scd2.drop_reader('scd2_s');
-
+\set VERBOSITY default
+SELECT scd2.drop_reader('scd2_s');
 SELECT scd2.drop_reader('scd2_r');
 SELECT scd2.disable_change_feed('t', drop_feed => true);
 SELECT scd2.disable_change_feed('elsewhere', drop_feed => true);

@@ -25,7 +25,7 @@ BEGIN
     END IF;
     SELECT x.* INTO r FROM scd2_internal.reader x WHERE x.name = own_reader.name;
     IF NOT FOUND THEN
-        PERFORM scd2_internal.refuse('42704', format('reader "%s" does not exist', name), hint => format('SELECT scd2.create_reader(%L, ''…'');', name));
+        PERFORM scd2_internal.refuse('42704', format('reader "%s" does not exist', name), hint => 'SELECT * FROM scd2.readers;');
     END IF;
     SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_id = r.feed_id;
     owner := coalesce((SELECT c.relowner FROM pg_class c WHERE c.oid = f.source_relid), (SELECT c.relowner FROM pg_class c WHERE c.oid = f.feed_relid));
