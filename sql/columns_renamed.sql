@@ -35,7 +35,9 @@ SELECT _change_type, key, a, b FROM scd2.table_changes(NULL::t_changes);
 SELECT keys, columns, tracked FROM scd2_internal.flow WHERE target_name = 't_history';
 SELECT key, a, b FROM scd2.table_at(NULL::t, :v1 - 1) ORDER BY key;
 SELECT except_columns FROM scd2_internal.feed WHERE source_relid = 't'::regclass;
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT * FROM scd2.check_target('t_history');
+SET client_min_messages = warning;
 -- an expression that names the column: its flow stops, and says so; here, where the names went round, no other expression would do
 DO $$ BEGIN PERFORM scd2.sync('20 s', '{t_some}'); EXCEPTION WHEN OTHERS THEN RAISE WARNING '%', SQLERRM; END $$;
 SELECT fix FROM scd2.diagnose() WHERE subject = 'flow t_some';
