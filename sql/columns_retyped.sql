@@ -22,7 +22,9 @@ SELECT scd2.sync() IS NOT NULL AS synced;
 SELECT r, columns_of(r) FROM unnest('{t_changes,t_history}'::regclass[]) r;
 SELECT id, c, n, i, b, __end_at IS NULL AS open FROM t_history ORDER BY id, __start_at;
 SELECT _change_type, id, c, n, i, b FROM scd2.table_changes(NULL::t_changes);
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT * FROM scd2.check_target('t_history');
+SET client_min_messages = warning;
 SELECT * FROM scd2.diagnose();
 -- values of their own for each row: a gap at once, with what to do
 ALTER TABLE t ADD COLUMN r double precision DEFAULT random();

@@ -62,7 +62,9 @@ SELECT events, history, current, r_untracked FROM result ORDER BY n;
 SELECT events, only_l, all_but_l FROM result ORDER BY n;
 CREATE TABLE was AS SELECT * FROM result;
 -- the targets say what their sources say
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT t, c.* FROM unnest('{h,c,u,hl,cl}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+SET client_min_messages = error;
 -- sent again: nothing is written
 CREATE TABLE places AS SELECT 'h' AS t, k, ctid::text AS place FROM h UNION ALL SELECT 'c', k, ctid::text FROM c UNION ALL SELECT 'hm', k, ctid::text FROM h_memory UNION ALL SELECT 'cm', k, ctid::text FROM c_memory;
 INSERT INTO ev SELECT * FROM ev;

@@ -27,7 +27,9 @@ SELECT * FROM c ORDER BY id;
 SELECT * FROM m ORDER BY id;
 SELECT * FROM h_as_of(26) WHERE id = 1;
 SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type, c.collname FROM pg_attribute AS a LEFT JOIN pg_collation AS c ON c.oid = a.attcollation WHERE a.attrelid = 'h'::regclass AND a.attnum > 0 ORDER BY a.attnum;
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT t, c.* FROM unnest('{h,n,c,m}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+SET client_min_messages = error;
 -- a rebuild gives the same
 CREATE TABLE h_was AS TABLE h;
 CREATE TABLE n_was AS TABLE n;

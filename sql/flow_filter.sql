@@ -51,7 +51,9 @@ SELECT (SELECT count(*) FROM (SELECT * FROM history('alive', 'true') EXCEPT ALL 
 SELECT id, region, status FROM north_now ORDER BY id;
 SELECT id, region, status FROM alive_now ORDER BY id;
 SELECT DISTINCT id FROM tokyo ORDER BY id;
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT t, c.* FROM unnest('{north,north_now,alive,alive_now,kept,emptied,tokyo}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+SET client_min_messages = error;
 -- the column that says what is deleted is not tracked by default
 SELECT tracked FROM scd2_internal.flow WHERE name = 'emptied';
 -- a row that empties the target, later a TRUNCATE

@@ -23,9 +23,13 @@ UPDATE t_current SET v = 'damaged';
 RESET pg_scd2.allow_target_writes;
 CREATE TABLE settled AS SELECT id, __start_at, xmin::text AS was FROM t_history;
 SELECT scd2.full_refresh('t_history', key_filter => 'id IN (1, 3, 14) OR id > 50 -- a comment');
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT problem, key FROM scd2.check_target('t_history') ORDER BY 2, 1;
+SET client_min_messages = warning;
 SELECT scd2.full_refresh('t_history', key_filter => 'id = 2');
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT * FROM scd2.check_target('t_history');
+SET client_min_messages = warning;
 (TABLE t_history EXCEPT ALL TABLE before) UNION ALL (TABLE before EXCEPT ALL TABLE t_history);
 SELECT h.id, count(*) AS settled FROM t_history h JOIN settled s USING (id, __start_at) WHERE h.xmin::text = s.was GROUP BY 1 ORDER BY 1;
 SELECT scd2.full_refresh('t_current', key_filter => 'id <= 2');
@@ -33,7 +37,9 @@ SELECT * FROM t_current ORDER BY id;
 -- readers see it when it commits; the flows go on
 UPDATE t SET v = 'next' WHERE id IN (1, 14);
 SELECT scd2.sync() >= 0;
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT * FROM scd2.check_target('t_history');
+SET client_min_messages = warning;
 SELECT flow, state, lag_versions FROM scd2.flows ORDER BY flow;
 
 -- events: what is there now, with truncates, untracked columns, two flows, one of which runs once
@@ -78,7 +84,9 @@ UPDATE o SET x = 1.0 WHERE __start_at = 3;
 RESET pg_scd2.allow_target_writes;
 SELECT scd2.full_refresh('o', key_filter => 'true');
 TABLE o ORDER BY id, __start_at;
+SET client_min_messages = notice;        -- that it was compared, too
 SELECT * FROM scd2.check_target('o');
+SET client_min_messages = warning;
 
 -- what would be lost
 TRUNCATE t;
