@@ -201,11 +201,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	read_versions(work, state->watermark_version, upto);
 	PopActiveSnapshot();
-	scd2_read_cuts(work);
-	scd2_work_write(work);
-	scd2_lateness_finish(work);
-	scd2_work_end(work);
-	scd2_record_arrivals(work);
+	scd2_finish_arrivals(work);
 	scd2_lateness_forget_marks(flow);
 	scd2_state_advance(state, work, started, upto,
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);

@@ -738,11 +738,25 @@ record_rejects(Scd2Work *work)
 /*
  * Marks and rejected events go into the catalog. As ourselves again: after scd2_work_end().
  */
-void
-scd2_record_arrivals(Scd2Work *work)
+static void
+record_arrivals(Scd2Work *work)
 {
 	for (int i = 0; i < work->ncuts; i++)
 		scd2_record_mark(work->flow, work->cuts[i], false);
 	if (work->rejects != NULL)
 		record_rejects(work);
+}
+
+/*
+ * All is read: what follows from new truncates, then all is written. The batch is no more in work
+ * then, but still says what it did.
+ */
+void
+scd2_finish_arrivals(Scd2Work *work)
+{
+	scd2_read_cuts(work);
+	scd2_work_write(work);
+	scd2_lateness_finish(work);
+	scd2_work_end(work);
+	record_arrivals(work);
 }

@@ -407,12 +407,8 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 		args[1] = Int64GetDatum((int64) pg_atomic_read_u64(&scd2_my_database()->version));
 		args[3] = TimestampTzGetDatum(state->begin_timestamp);
 		scd2_read_arrivals(work, SCD2_READ_SEEN, 4, args);
-		scd2_read_cuts(work);
 	}
-	scd2_work_write(work);
-	scd2_lateness_finish(work);
-	scd2_work_end(work);
-	scd2_record_arrivals(work);
+	scd2_finish_arrivals(work);
 	scd2_state_advance(state, work, started, Max(DatumGetInt64(args[1]), state->begin_version),
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
 	scd2_state_begun(state, flow->once);
@@ -455,11 +451,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	args[0] = Int64GetDatum(state->begin_version);
 	args[1] = TimestampTzGetDatum(state->begin_timestamp);
 	scd2_read_arrivals(work, SCD2_READ_SOURCE, 2, args);
-	scd2_read_cuts(work);
-	scd2_work_write(work);
-	scd2_lateness_finish(work);
-	scd2_work_end(work);
-	scd2_record_arrivals(work);
+	scd2_finish_arrivals(work);
 	scd2_state_advance(state, work, started, state->begin_version, state->begin_timestamp);
 	scd2_state_begun(state, false);
 }

@@ -45,11 +45,7 @@ copy_first_events(Scd2Flow *flow, Scd2FlowState *state)
 	scd2_load_marks(flow);
 	work = scd2_work_begin(flow);
 	scd2_read_arrivals(work, SCD2_READ_SOURCE, 1, args);
-	scd2_read_cuts(work);
-	scd2_work_write(work);
-	scd2_lateness_finish(work);
-	scd2_work_end(work);
-	scd2_record_arrivals(work);
+	scd2_finish_arrivals(work);
 	scd2_state_advance(state, work, started, state->begin_version, state->begin_timestamp);
 	scd2_state_begun(state, false);
 }

@@ -101,6 +101,6 @@ extern char *scd2_invalid_sequence(Oid type, Datum sequence, const char *what);
 extern void scd2_use_settings(Scd2Flow *flow, Scd2Statement which);
 extern void scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args);
 extern void scd2_read_cuts(Scd2Work *work);
-extern void scd2_record_arrivals(Scd2Work *work);
+extern void scd2_finish_arrivals(Scd2Work *work);
 
 #endif							/* SCD2_FLOW_WORK_H */
