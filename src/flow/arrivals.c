@@ -209,8 +209,8 @@ begin_key(ArrivalReceiver *r, const Datum *columns)
 	for (int i = 0; i < flow->nkeys; i++)
 		r->key[i] = datumCopy(columns[flow->keys[i]], flow->shape.typbyval[flow->keys[i]], flow->shape.typlen[flow->keys[i]]);
 	MemoryContextSwitchTo(before);
-	r->work->reading = SCD2_READ_NOTHING;
-	scd2_recall_begin_key(r->work->recall);
+	scd2_work_begin_key(r->work, r->key);
+	scd2_recall_begin_key(r->work->recall, r->key);
 	scd2_timeline_begin(&r->timeline);
 }
 
@@ -236,7 +236,7 @@ static Scd2Row *
 give_row(void *arg)
 {
 	ArrivalReceiver *r = arg;
-	Scd2Row    *row = scd2_work_next_row(r->work, r->key, r->lowest);
+	Scd2Row    *row = scd2_work_next_row(r->work, r->lowest);
 
 	if (r->first == NULL)
 		r->first = row;
@@ -248,7 +248,7 @@ give_memory(void *arg)
 {
 	ArrivalReceiver *r = arg;
 
-	return scd2_recall_next(r->work->recall, r->key, r->lowest, r->first);
+	return scd2_recall_next(r->work->recall, r->lowest, r->first);
 }
 
 /* (Of a row that begins with the new events, nothing is before it.) */
@@ -257,7 +257,7 @@ give_image_before(void *arg, const Scd2Row *row)
 {
 	ArrivalReceiver *r = arg;
 
-	return compare(r, row->start, r->lowest) >= 0 ? NULL : scd2_work_image_before(r->work, r->key, row);
+	return compare(r, row->start, r->lowest) >= 0 ? NULL : scd2_work_image_before(r->work, row);
 }
 
 static void

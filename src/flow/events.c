@@ -258,7 +258,8 @@ begin_key(EventReceiver *r, const Datum *columns)
 			datumCopy(columns[c], false, flow->shape.typlen[c]);
 	}
 	MemoryContextSwitchTo(before);
-	r->has_row = scd2_work_last_row(r->work, r->key, &r->row);
+	scd2_work_begin_key(r->work, r->key);
+	r->has_row = scd2_work_last_row(r->work, &r->row);
 	r->exists = r->has_row && r->row.open;
 	if (r->undo)
 		return;

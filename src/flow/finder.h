@@ -12,6 +12,14 @@
 
 #include "flow/flow.h"
 
+#define SCD2_MAX_ENTRIES	32
+
+typedef struct Scd2Entry
+{
+	ItemPointerData tid;
+	Datum		sequence;
+} Scd2Entry;
+
 typedef struct Scd2Finder
 {
 	Scd2Flow   *flow;
@@ -23,13 +31,23 @@ typedef struct Scd2Finder
 	IndexScanDesc by_key;
 	IndexScanDesc by_sequence;	/* NULL: not needed yet */
 	TupleTableSlot *slot;		/* the row found last */
+
+	/* The key's entries of the index as they were met, from its end: see finder.c. */
+	bool		collects;
+	bool		started;
+	bool		complete;		/* these are all */
+	int			nentries;
+	Scd2Entry	entries[SCD2_MAX_ENTRIES];
+	int			next;			/* the entry before which to go on; -1: by_sequence goes on */
+	MemoryContext cxt;			/* of their sequences; NULL: those are values */
 } Scd2Finder;
 
 extern Scd2Finder *scd2_finder_begin(Scd2Flow *flow, Relation heap, Relation index);
 extern void scd2_finder_end(Scd2Finder *finder);
-extern bool scd2_finder_last(Scd2Finder *finder, const Datum *key);
-extern bool scd2_finder_last_below(Scd2Finder *finder, const Datum *key, Datum sequence);
-extern bool scd2_finder_first_from(Scd2Finder *finder, const Datum *key, Datum sequence);
+extern void scd2_finder_begin_key(Scd2Finder *finder, const Datum *key);
+extern bool scd2_finder_last(Scd2Finder *finder);
+extern bool scd2_finder_last_below(Scd2Finder *finder, Datum sequence);
+extern bool scd2_finder_first_from(Scd2Finder *finder, Datum sequence);
 extern bool scd2_finder_next(Scd2Finder *finder);
 
 #endif							/* SCD2_FLOW_FINDER_H */

@@ -93,10 +93,15 @@ scd2_recall_stop_lookups(Scd2Recall *recall)
 	recall->finder = NULL;
 }
 
+/*
+ * See scd2_work_begin_key().
+ */
 void
-scd2_recall_begin_key(Scd2Recall *recall)
+scd2_recall_begin_key(Scd2Recall *recall, const Datum *key)
 {
 	recall->reading = SCD2_READ_NOTHING;
+	if (recall->finder != NULL)
+		scd2_finder_begin_key(recall->finder, key);
 }
 
 /* The values of the selected columns in the row found; of columns that it does not have, NULL. */
@@ -195,7 +200,7 @@ below(Scd2Recall *recall, Datum lowest)
  * all that was sent since its beginning is needed.
  */
 static bool
-goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *row)
+goes_on_inside(Scd2Recall *recall, Datum lowest, const Scd2Row *row)
 {
 	Scd2Flow   *flow = recall->work->flow;
 	bool		isnull;
@@ -203,7 +208,7 @@ goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row
 	if (!flow->ignores_untracked || row == NULL)
 		return false;
 	if (DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, row->start, lowest)) >= 0 ||
-		!scd2_finder_first_from(recall->finder, key, lowest))
+		!scd2_finder_first_from(recall->finder, lowest))
 		return false;
 	return row->open ||
 		DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation,
@@ -215,7 +220,7 @@ goes_on_inside(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row
  * those from there on. Mostly nothing is above.
  */
 static bool
-find_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)
+find_next(Scd2Recall *recall, Datum lowest, const Scd2Row *first)
 {
 	Scd2Finder *finder = recall->finder;
 
@@ -223,22 +228,22 @@ find_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *fir
 	{
 		case SCD2_READ_NOTHING:
 			recall->reading = SCD2_READ_ALL;
-			if (!scd2_finder_last(finder, key))
+			if (!scd2_finder_last(finder))
 				return false;
 			if (recall->work->flow->scd_type == 1 || below(recall, lowest))
 				return true;
-			if (goes_on_inside(recall, key, lowest, first))
+			if (goes_on_inside(recall, lowest, first))
 			{
 				recall->reading = SCD2_READING_ON;
-				return scd2_finder_first_from(finder, key, first->start);
+				return scd2_finder_first_from(finder, first->start);
 			}
 			recall->reading = SCD2_READ_BELOW;
-			if (scd2_finder_last_below(finder, key, lowest))
+			if (scd2_finder_last_below(finder, lowest))
 				return true;
 			/* FALLTHROUGH */
 		case SCD2_READ_BELOW:
 			recall->reading = SCD2_READING_ON;
-			return scd2_finder_first_from(finder, key, lowest);
+			return scd2_finder_first_from(finder, lowest);
 		case SCD2_READING_ON:
 			if (scd2_finder_next(finder))
 				return true;
@@ -267,22 +272,22 @@ shown_by(Scd2Recall *recall, const Scd2Row *row)
  * of the rows that were given, NULL if there is none.
  */
 Scd2Memory *
-scd2_recall_next(Scd2Recall *recall, const Datum *key, Datum lowest, const Scd2Row *first)
+scd2_recall_next(Scd2Recall *recall, Datum lowest, const Scd2Row *first)
 {
 	if (recall->reading == SCD2_READ_NOTHING && recall->work->flow->sequence_column >= 0 && first != NULL)
 		return shown_by(recall, first);
-	if (recall->finder == NULL || !find_next(recall, key, lowest, first))
+	if (recall->finder == NULL || !find_next(recall, lowest, first))
 		return NULL;
 	return read_memory(recall);
 }
 
 /*
- * The first memory of a key at or above a sequence, NULL if there is none. In the key's memory.
+ * The first memory of the key at or above a sequence, NULL if there is none. In the key's memory.
  */
 Scd2Memory *
-scd2_recall_first_from(Scd2Recall *recall, const Datum *key, Datum sequence)
+scd2_recall_first_from(Scd2Recall *recall, Datum sequence)
 {
-	if (recall->finder == NULL || !scd2_finder_first_from(recall->finder, key, sequence))
+	if (recall->finder == NULL || !scd2_finder_first_from(recall->finder, sequence))
 		return NULL;
 	return read_memory(recall);
 }

@@ -90,7 +90,7 @@ static Scd2Row *
 give_row(void *arg)
 {
 	TakenSnapshot *s = arg;
-	Scd2Row    *row = scd2_work_next_row(s->work, s->key, s->request->version);
+	Scd2Row    *row = scd2_work_next_row(s->work, s->request->version);
 
 	if (s->first == NULL)
 		s->first = row;
@@ -102,7 +102,7 @@ give_memory(void *arg)
 {
 	TakenSnapshot *s = arg;
 
-	return scd2_recall_next(s->work->recall, s->key, s->request->version, s->first);
+	return scd2_recall_next(s->work->recall, s->request->version, s->first);
 }
 
 static int
@@ -116,7 +116,7 @@ give_image_before(void *arg, const Scd2Row *row)
 {
 	TakenSnapshot *s = arg;
 
-	return compare_with_version(s, row->start) >= 0 ? NULL : scd2_work_image_before(s->work, s->key, row);
+	return compare_with_version(s, row->start) >= 0 ? NULL : scd2_work_image_before(s->work, row);
 }
 
 static bool
@@ -181,9 +181,9 @@ begin_key(TakenSnapshot *s, TupleTableSlot *difference)
 		s->key[k] = difference->tts_values[s->flow->keys[k]];
 	s->first = NULL;
 	s->changed = false;
-	s->work->reading = SCD2_READ_NOTHING;
+	scd2_work_begin_key(s->work, s->key);
 	if (s->work->recall != NULL)
-		scd2_recall_begin_key(s->work->recall);
+		scd2_recall_begin_key(s->work->recall, s->key);
 }
 
 /*
@@ -194,8 +194,8 @@ begin_key(TakenSnapshot *s, TupleTableSlot *difference)
 static bool
 is_evidence(TakenSnapshot *s, const Scd2Image *image)
 {
-	Scd2Row    *row = scd2_work_next_row(s->work, s->key, s->request->version);
-	Scd2Memory *memory = scd2_recall_first_from(s->work->recall, s->key, s->request->version);
+	Scd2Row    *row = scd2_work_next_row(s->work, s->request->version);
+	Scd2Memory *memory = scd2_recall_first_from(s->work->recall, s->request->version);
 	Scd2Image  *before;
 	MemoryContext old;
 

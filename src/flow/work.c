@@ -226,13 +226,23 @@ read_row(Scd2Work *work, Scd2Row *row)
 }
 
 /*
- * The row of a key that has the highest start (type 1: its row); false if there is none. "key" in
- * the order of the flow's keys. The row's image lives until the next lookup.
+ * What follows is asked of this key, in the order of the flow's keys; it must live until the next.
+ */
+void
+scd2_work_begin_key(Scd2Work *work, const Datum *key)
+{
+	work->reading = SCD2_READ_NOTHING;
+	scd2_finder_begin_key(work->rows, key);
+}
+
+/*
+ * The key's row that has the highest start (type 1: its row); false if there is none. The row's
+ * image lives until the next lookup.
  */
 bool
-scd2_work_last_row(Scd2Work *work, const Datum *key, Scd2Row *row)
+scd2_work_last_row(Scd2Work *work, Scd2Row *row)
 {
-	if (!scd2_finder_last(work->rows, key))
+	if (!scd2_finder_last(work->rows))
 		return false;
 	read_row(work, row);
 	return true;
@@ -261,15 +271,15 @@ copy_row(Scd2Flow *flow, const Scd2Row *row)
  * from there on. Nothing comes after an open row.
  */
 static bool
-find_next_row(Scd2Work *work, const Datum *key, Datum lowest)
+find_next_row(Scd2Work *work, Datum lowest)
 {
 	bool		found = false;
 
 	if (work->reading == SCD2_READ_ALL)
 		return false;
 	if (work->flow->scd_type == 1)
-		found = scd2_finder_last(work->rows, key);
-	else if (work->reading == SCD2_READ_NOTHING && scd2_finder_last_below(work->rows, key, lowest))
+		found = scd2_finder_last(work->rows);
+	else if (work->reading == SCD2_READ_NOTHING && scd2_finder_last_below(work->rows, lowest))
 	{
 		work->reading = SCD2_READ_BELOW;
 		return true;
@@ -277,23 +287,23 @@ find_next_row(Scd2Work *work, const Datum *key, Datum lowest)
 	else if (work->reading == SCD2_READING_ON)
 		found = scd2_finder_next(work->rows);
 	else
-		found = scd2_finder_first_from(work->rows, key, lowest);
+		found = scd2_finder_first_from(work->rows, lowest);
 	work->reading = found && work->flow->scd_type == 2 ? SCD2_READING_ON : SCD2_READ_ALL;
 	return found;
 }
 
 /*
- * The next row of the key in work (whose reading has been set to nothing), NULL at the end.
- * "lowest": its first new sequence. What is returned is in the key's memory.
+ * The next row of the key in work, NULL at the end. "lowest": its first new sequence. What is
+ * returned is in the key's memory.
  */
 Scd2Row *
-scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
+scd2_work_next_row(Scd2Work *work, Datum lowest)
 {
 	Scd2Row		found;
 	Scd2Row    *row;
 	MemoryContext before;
 
-	if (!find_next_row(work, key, lowest))
+	if (!find_next_row(work, lowest))
 		return NULL;
 	read_row(work, &found);
 	if (found.open)
@@ -309,7 +319,7 @@ scd2_work_next_row(Scd2Work *work, const Datum *key, Datum lowest)
  * memory. While only the first row has been asked for, which begins below all that is new.
  */
 Scd2Image *
-scd2_work_image_before(Scd2Work *work, const Datum *key, const Scd2Row *row)
+scd2_work_image_before(Scd2Work *work, const Scd2Row *row)
 {
 	Scd2Flow   *flow = work->flow;
 	Scd2Row		found;
@@ -317,7 +327,7 @@ scd2_work_image_before(Scd2Work *work, const Datum *key, const Scd2Row *row)
 	MemoryContext before;
 
 	Assert(work->reading != SCD2_READING_ON);
-	if (!scd2_finder_last_below(work->rows, key, row->start))
+	if (!scd2_finder_last_below(work->rows, row->start))
 		return NULL;
 	read_row(work, &found);
 	if (found.open || DatumGetInt32(FunctionCall2Coll(&flow->sequence_compare, flow->sequence_collation, found.end, row->start)) != 0)
