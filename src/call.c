@@ -12,6 +12,10 @@
  * somebody else.)
  *
  * The twin checks what the role may do.
+ *
+ * Settings of the session that change what SQL text means are set to what our text was written for
+ * (an expression must mean the same here, where it is checked, and in the worker), and a
+ * default_tablespace that the caller must not use is not used for him either.
  */
 #include "postgres.h"
 
@@ -19,14 +23,17 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/tablespace.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include "pg_scd2.h"
+#include "compat.h"
 
 PG_FUNCTION_INFO_V1(scd2_call_internal);
 
@@ -92,6 +99,30 @@ invoke(FunctionCallInfo twin, List *outer_path)
 	return result;
 }
 
+static void
+use_setting(const char *name, const char *value)
+{
+	const char *now = GetConfigOption(name, true, false);
+
+	if (now != NULL && strcmp(now, value) != 0)
+		(void) set_config_option(name, value, superuser() ? PGC_SUSET : PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* Until the caller ends the nest level. */
+static void
+use_settings(void)
+{
+	const char *tablespace = GetConfigOption("default_tablespace", false, false);
+	Oid			spcoid = *tablespace != '\0' ? get_tablespace_oid(tablespace, true) : InvalidOid;
+
+	use_setting("standard_conforming_strings", "on");
+	use_setting("transform_null_equals", "off");
+	use_setting("array_nulls", "on");
+	use_setting("quote_all_identifiers", "off");
+	if (OidIsValid(spcoid) && spcoid != MyDatabaseTableSpace && !scd2_may_create_in_tablespace(spcoid))
+		use_setting("default_tablespace", "");
+}
+
 Datum
 scd2_call_internal(PG_FUNCTION_ARGS)
 {
@@ -99,7 +130,9 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 	LOCAL_FCINFO(inner, FUNC_MAX_ARGS);
 	List	   *outer_path = scd2_caller_path;
 	Datum		result;
+	int			nest = NewGUCNestLevel();
 
+	use_settings();
 	if (twin == NULL)
 	{
 		twin = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(FmgrInfo));
@@ -116,6 +149,7 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 	scd2_caller_path = fetch_search_path(false);
 	result = invoke(inner, outer_path);
 	scd2_caller_path = outer_path;
+	AtEOXact_GUC(true, nest);
 	fcinfo->isnull = inner->isnull;
 	return result;
 }

@@ -12,7 +12,10 @@
 #include "access/genam.h"
 #include "access/hio.h"
 #include "access/tableam.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_tablespace.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/makefuncs.h"
@@ -188,6 +191,15 @@ scd2_primary_key_index(Relation rel)
 #endif
 }
 
+/* The last argument of ExecutorRun(), which 18 dropped. */
+#if PG_VERSION_NUM >= 180000
+#define SCD2_EXECUTE_ONCE_PARAM
+#define SCD2_EXECUTE_ONCE_ARG
+#else
+#define SCD2_EXECUTE_ONCE_PARAM , bool execute_once
+#define SCD2_EXECUTE_ONCE_ARG , execute_once
+#endif
+
 /* 18 counts index searches. */
 static inline IndexScanDesc
 scd2_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
@@ -218,6 +230,36 @@ scd2_owns_database(Oid dboid)
 	return object_ownercheck(DatabaseRelationId, dboid, GetUserId());
 #else
 	return pg_database_ownercheck(dboid, GetUserId());
+#endif
+}
+
+static inline bool
+scd2_may_create_in_tablespace(Oid tablespace)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK;
+#else
+	return pg_tablespace_aclcheck(tablespace, GetUserId(), ACL_CREATE) == ACLCHECK_OK;
+#endif
+}
+
+static inline bool
+scd2_owns_relation(Oid relid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+	return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+static inline bool
+scd2_owns_schema(Oid schema)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(NamespaceRelationId, schema, GetUserId());
+#else
+	return pg_namespace_ownercheck(schema, GetUserId());
 #endif
 }
 

@@ -20,6 +20,7 @@
 #include "feed/partitions.h"
 #include "worker/dropdb.h"
 #include "worker/hooks.h"
+#include "worker/marks.h"
 #include "worker/shmem.h"
 #include "worker/worker.h"
 
@@ -42,6 +43,7 @@ char	   *scd2_debug_fail_at = NULL;
 int			scd2_debug_leaf_size = 1024 * 1024;
 int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
+int			scd2_debug_owners_code_limit = 60 * 1000;
 
 void		_PG_init(void);
 
@@ -131,6 +133,8 @@ define_settings(void)
 				   &scd2_debug_leaf_age, 60 * 1000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_upkeep_every", "How often feeds are looked after, for tests.", NULL,
 				   &scd2_debug_upkeep_every, 10 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_owners_code_limit", "How long checks and index expressions of a feed may take for a thousand rows, for tests.", NULL,
+				   &scd2_debug_owners_code_limit, 60 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 
@@ -159,5 +163,6 @@ _PG_init(void)
 	scd2_hooks_init();
 	scd2_dropdb_init();
 	scd2_partitions_init();
+	scd2_marks_init();
 	register_launcher();
 }

@@ -28,6 +28,7 @@ extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
 extern int	scd2_debug_leaf_size;	/* kB */
 extern int	scd2_debug_leaf_age;	/* ms */
 extern int	scd2_debug_upkeep_every;	/* ms */
+extern int	scd2_debug_owners_code_limit;	/* ms */
 
 extern List *scd2_caller_path;	/* call.c */
 

@@ -28,9 +28,11 @@
 #include "capture/position.h"
 #include "capture/write.h"
 #include "feed/layout.h"
+#include "feed/owners_code.h"
 #include "feed/writer.h"
 #include "names.h"
 #include "worker/failpoint.h"
+#include "worker/marks.h"
 #include "worker/worker.h"
 
 static void
@@ -214,7 +216,7 @@ write_feed_alone(Scd2Feed *feed)
 
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
-		if (!scd2_feed_error_is_permanent(error->sqlerrcode))
+		if (!scd2_feed_error_is_permanent(error))
 			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
@@ -283,9 +285,9 @@ scd2_write_batch(Scd2Batch *batch)
 	}
 	PG_CATCH();
 	{
-		if (!scd2_feed_error_is_permanent(geterrcode()))
-			PG_RE_THROW();
 		MemoryContextSwitchTo(cxt);
+		if (!scd2_feed_error_is_permanent(CopyErrorData()))
+			PG_RE_THROW();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
 		scd2_mark_writes(false);

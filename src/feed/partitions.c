@@ -10,6 +10,9 @@
  * A ProcessUtility hook and not an event trigger: those do not see every path, and not under
  * session_replication_role = replica. (TRUNCATE of a leaf is in the log: plugin.c.)
  *
+ * Who may not do what he asks for is none of our business: the server will tell him. (Our part runs
+ * as superuser, and must not lock tables for him.)
+ *
  * The hook never fails the user's statement: what goes wrong in our part is rolled back and told as
  * a WARNING. A statement that has nothing to do with partitions costs one comparison.
  */
@@ -34,6 +37,7 @@
 #include "compat.h"
 #include "feed/partitions.h"
 #include "identity.h"
+#include "worker/marks.h"
 
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
@@ -99,10 +103,14 @@ try_to_tell(PartitionEvent *event)
 	CurrentResourceOwner = owner;
 }
 
+/* The table above a partition, if the caller may add or take it away; else invalid. */
 static Oid
 parent_of(Oid relid)
 {
-	return OidIsValid(relid) && get_rel_relispartition(relid) ? get_partition_parent(relid, true) : InvalidOid;
+	Oid			parent = OidIsValid(relid) && get_rel_relispartition(relid) ? get_partition_parent(relid, true) : InvalidOid;
+
+	return OidIsValid(parent) && (scd2_owns_relation(relid) || scd2_owns_relation(parent) || scd2_owns_schema(get_rel_namespace(relid))) ?
+		parent : InvalidOid;
 }
 
 static PartitionCmd *
@@ -191,6 +199,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	/* The server may scribble on the statement. */
 	Node	   *stmt = concerns_partitions(pstmt->utilityStmt) ? copyObject(pstmt->utilityStmt) : NULL;
 
+	scd2_utility_statement(pstmt->utilityStmt);
 	if (stmt)
 		before_statement(stmt);
 	if (prev_ProcessUtility)

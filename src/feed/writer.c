@@ -52,6 +52,7 @@
 #include "pg_scd2.h"
 #include "compat.h"
 #include "feed/layout.h"
+#include "feed/owners_code.h"
 #include "feed/writer.h"
 #include "identity.h"
 #include "names.h"
@@ -340,12 +341,14 @@ follow_columns(Scd2Feed *feed, Relation rel)
 	Oid			owner = rel->rd_rel->relowner;
 	Scd2Identity self;
 
+	scd2_begin_owners_code(rel);
 	table_close(rel, RowExclusiveLock);
 	SPI_connect();
 	scd2_become(owner, &self);
 	rename_columns(feed, relation, desc);
 	change_columns(feed, relation, desc);
 	scd2_become_self_again(&self);
+	scd2_end_owners_code();
 	rel = table_open(feed->feed_relid, RowExclusiveLock);
 	write_columns(feed, RelationGetDescr(rel));
 	table_close(rel, NoLock);
@@ -424,12 +427,12 @@ open_indexes(Writer *w)
 }
 
 static Writer *
-begin_write(Scd2Feed *feed, Relation rel)
+begin_write(Scd2Feed *feed, Relation leaf)
 {
 	Writer	   *w = palloc0(sizeof(Writer));
 
 	w->feed = feed;
-	w->leaf = table_open(leaf_for_batch(feed, rel), RowExclusiveLock);
+	w->leaf = leaf;
 	map_leaf(w);
 	open_indexes(w);
 	w->bistate = GetBulkInsertState();
@@ -501,6 +504,7 @@ flush_rows(Writer *w)
 		ExecClearTuple(w->slots[i]);
 	MemoryContextReset(w->rows_cxt);
 	w->nslots = 0;
+	scd2_owners_code_gets_on();
 }
 
 /* A value of a column whose type changed, as the type it has now: one that the same text is of. */
@@ -645,14 +649,32 @@ end_write(Writer *w)
 static void
 write_into(Scd2Feed *feed, Relation rel)
 {
+	Relation	leaf = table_open(leaf_for_batch(feed, rel), RowExclusiveLock);
 	Scd2Identity self;
 	Writer	   *w;
 
-	scd2_become(rel->rd_rel->relowner, &self);
-	w = begin_write(feed, rel);
+	scd2_begin_owners_code(leaf);
+	scd2_become(leaf->rd_rel->relowner, &self);		/* whose indexes and checks they are */
+	w = begin_write(feed, leaf);
 	write_rows(w);
 	end_write(w);
 	scd2_become_self_again(&self);
+	scd2_end_owners_code();
+}
+
+typedef struct FeedInWork
+{
+	const Scd2Feed *feed;
+	const char *source_name;
+} FeedInWork;
+
+static void
+say_which_feed(void *arg)
+{
+	const FeedInWork *in_work = arg;
+
+	errcontext("change data feed of table %s, versions " INT64_FORMAT " to " INT64_FORMAT,
+			   in_work->source_name, in_work->feed->first_version, in_work->feed->last_version);
 }
 
 /*
@@ -664,33 +686,16 @@ scd2_feed_write(Scd2Feed *feed)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Relation	rel = open_feed_for(feed);
+	FeedInWork	in_work = {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
+	ErrorContextCallback context = {.callback = say_which_feed, .arg = &in_work, .previous = error_context_stack};
+	Relation	rel;
 
+	error_context_stack = &context;
+	rel = open_feed_for(feed);
 	if (feed->rows != NULL)
 		write_into(feed, rel);
 	table_close(rel, NoLock);
+	error_context_stack = context.previous;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-}
-
-/*
- * Does an error mean that this feed cannot be written as it is, whenever it is tried? Internal
- * errors (XX) and cancellations (57) are not: the worker dies and tries again, so that a fault of
- * ours never hides behind a gap. Lack of resources and locks (53, 40, 55) pass.
- */
-bool
-scd2_feed_error_is_permanent(int sqlerrcode)
-{
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
-	{
-		case ERRCODE_INTERNAL_ERROR:
-		case ERRCODE_OPERATOR_INTERVENTION:
-		case ERRCODE_INSUFFICIENT_RESOURCES:
-		case ERRCODE_TRANSACTION_ROLLBACK:
-		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-		case ERRCODE_SYSTEM_ERROR:
-			return false;
-		default:
-			return true;
-	}
 }

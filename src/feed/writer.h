@@ -8,6 +8,5 @@
 #include "capture/batch.h"
 
 extern void scd2_feed_write(Scd2Feed *feed);
-extern bool scd2_feed_error_is_permanent(int sqlerrcode);
 
 #endif							/* SCD2_FEED_WRITER_H */

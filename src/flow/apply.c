@@ -17,6 +17,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "catalog/pg_type.h"
 #include "storage/bufmgr.h"
 #include "executor/tuptable.h"
 #include "utils/builtins.h"
@@ -28,7 +29,9 @@
 #include "flow/apply.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
+#include "flow/sqltext.h"
 #include "flow/statements.h"
+#include "identity.h"
 
 /*
  * One transaction never takes more than this; it bounds how long a target stays locked and what a
@@ -180,6 +183,58 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 		set_hint(flow, &work->last_tid, work->last_version);
 }
 
+/* ---- versions that are left out ---- */
+
+/* The first after the watermark. */
+static int64
+next_skip(const Scd2Flow *flow, int64 watermark)
+{
+	for (int i = 0; i < flow->nskips; i++)
+		if (flow->skips[i] > watermark)
+			return flow->skips[i];
+	return PG_INT64_MAX;
+}
+
+/* How many events a version has for the flow, about, and its time. As the owner, as all that looks into users' tables. */
+static int64
+count_events(Scd2Flow *flow, int64 version, TimestampTz *at)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Oid			types[] = {INT8OID};
+	Datum		args[] = {Int64GetDatum(version)};
+	StringInfoData sql;
+	Scd2Identity self;
+	Datum		max;
+	bool		isnull;
+	int64		n;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "SELECT count(*), max(_commit_timestamp) FROM %s WHERE _commit_version = $1 AND _change_type", flow->feed_sql);
+	appendStringInfoString(&sql, flow->input == SCD2_EVENTS || flow->input == SCD2_APPEND ? " = 'insert'" : " <> 'update_preimage'");
+	scd2_become(target->rd_rel->relowner, &self);
+	table_close(target, NoLock);
+	if (SPI_execute_with_args(sql.data, 1, types, args, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the feed");
+	scd2_become_self_again(&self);
+	n = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	max = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull);
+	if (!isnull)
+		*at = DatumGetTimestampTz(max);
+	return n;
+}
+
+static void
+skip_version(Scd2Flow *flow, Scd2FlowState *state, int64 version)
+{
+	TimestampTz at = state->watermark_timestamp;
+	Scd2Work	nothing = {.flow = flow};
+
+	nothing.events = nothing.skipped = count_events(flow, version, &at);
+	ereport(LOG, (errmsg("flow \"%s\" leaves out version " INT64_FORMAT " with " INT64_FORMAT " events, as skip_version() said",
+						 flow->name, version, nothing.events)));
+	scd2_state_advance(state, &nothing, GetCurrentTimestamp(), version, at);
+}
+
 /*
  * Applies versions up to "latest", all of which are in the feed, but not more than a batch's worth.
  * In a transaction, within SPI, under the flow's lock. Returns the rows that were changed in the
@@ -189,10 +244,17 @@ int64
 scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 {
 	TimestampTz started = GetCurrentTimestamp();
-	int64		upto = Min(latest, state->watermark_version + MAX_VERSIONS);
+	int64		skip = next_skip(flow, state->watermark_version);
+	int64		upto = Min(Min(latest, skip - 1), state->watermark_version + (flow->most_versions > 0 ? flow->most_versions : MAX_VERSIONS));
 	Scd2Work   *work;
 
 	flow->at_version = -1;
+	flow->versions_tried = upto - state->watermark_version;
+	if (skip == state->watermark_version + 1)
+	{
+		skip_version(flow, state, skip);
+		return 0;
+	}
 	if (flow->apply_as_truncates != NULL || flow->shared)
 		scd2_load_marks(flow);
 	if (flow->max_lateness != NULL)

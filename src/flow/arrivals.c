@@ -34,6 +34,7 @@
 #include "utils/numeric.h"
 #include "utils/typcache.h"
 
+#include "flow/erase.h"
 #include "flow/marks.h"
 #include "flow/lateness.h"
 #include "flow/recall.h"
@@ -556,6 +557,12 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	if (is_truncate)
 	{
 		add_truncate(r, sequence);
+		return true;
+	}
+	if (r->flow->erased != NULL && !r->cutting && scd2_erased_has(r->flow, columns, sequence))
+	{
+		work->events += !is_end;
+		work->skipped += !is_end;
 		return true;
 	}
 	begin_keys(r);

@@ -26,6 +26,7 @@
 #include "utils/typcache.h"
 
 #include "compat.h"
+#include "flow/erase.h"
 #include "flow/flow.h"
 #include "flow/statements.h"
 
@@ -451,6 +452,23 @@ read_key_order(Scd2Flow *flow)
 	index_close(index, AccessShareLock);
 }
 
+/* Those of skip_version(). */
+static void
+read_skips(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id)};
+	bool		isnull;
+
+	if (SPI_execute_with_args("SELECT version FROM scd2_internal.skipped_version WHERE flow_id = $1 ORDER BY version", 1, types, args, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.skipped_version");
+	MemoryContextSwitchTo(flow->cxt);	/* SPI left its own */
+	flow->nskips = SPI_processed;
+	flow->skips = palloc((flow->nskips + 1) * sizeof(int64));
+	for (int i = 0; i < flow->nskips; i++)
+		flow->skips[i] = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+}
+
 /*
  * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does
  * not fit any more.
@@ -473,6 +491,8 @@ scd2_flow_load(int flow_id)
 	make_store_descs(flow);
 	if (flow->input != SCD2_APPEND)
 		read_key_order(flow);
+	flow->erased = scd2_erased_load(flow);
+	read_skips(flow);
 
 	/* Complete: from here on it stays. */
 	MemoryContextSetParent(cxt, TopMemoryContext);

@@ -165,12 +165,19 @@ typedef struct Scd2Flow
 	struct Scd2Scope **scopes;	/* of snapshots among the marks */
 	int			nscopes;
 
+	struct Scd2Erased *erased;	/* keys whose events are not accepted up to a sequence; NULL: none */
+
 	/* Snapshots. */
 	char	   *scope;			/* expression over the keys; NULL: all */
 	bool		delete_absent;
 	char	   *max_delete_fraction;	/* a numeric, as text */
 	char	   *version_query;	/* NULL: not given */
 	bool		takes_snapshots;	/* the worker does: with a refresh_interval, or once */
+
+	int64	   *skips;			/* versions that are left out, ascending */
+	int			nskips;
+	int64		most_versions;	/* in a batch; 0: any number (apply_worker.c) */
+	int64		versions_tried; /* by the batch that was begun last */
 
 	TupleDesc	store_desc[SCD2_N_STORES];
 	SPIPlanPtr	plans[SCD2_N_STATEMENTS];

@@ -154,22 +154,23 @@ void
 scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, int64 upto, TimestampTz upto_timestamp)
 {
 	static SPIPlanPtr plan = NULL;
-	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, TEXTOID, TEXTOID};
-	const char	nulls[] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', work->highest ? ' ' : 'n', work->horizon ? ' ' : 'n', '\0'};
+	Oid			types[] = {TIDOID, INT4OID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, TEXTOID, TEXTOID, INT8OID};
+	const char	nulls[] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', ' ', work->highest ? ' ' : 'n', work->horizon ? ' ' : 'n', ' ', '\0'};
 	Datum		args[] = {
 		PointerGetDatum(&state->tid), Int32GetDatum(state->flow_id), Int64GetDatum(upto), TimestampTzGetDatum(upto_timestamp),
 		Int64GetDatum(work->events), Int64GetDatum(work->inserted), Int64GetDatum(work->updated), Int64GetDatum(work->deleted),
 		Int64GetDatum(work->duplicates), Int64GetDatum(work->out_of_order), Int64GetDatum(work->conflicts), Int64GetDatum(work->rejected),
-		Int64GetDatum(work->too_late), work->highest ? CStringGetTextDatum(work->highest) : (Datum) 0, work->horizon ? CStringGetTextDatum(work->horizon) : (Datum) 0
+		Int64GetDatum(work->too_late), work->highest ? CStringGetTextDatum(work->highest) : (Datum) 0, work->horizon ? CStringGetTextDatum(work->horizon) : (Datum) 0,
+		Int64GetDatum(work->skipped)
 	};
 
 	update_state(state, prepared(&plan,
-								 "UPDATE scd2_internal.flow_state SET watermark_version = $3, watermark_timestamp = $4, events = events + $5, applied = applied + $5 - $9 - $12 - $13,"
+								 "UPDATE scd2_internal.flow_state SET watermark_version = $3, watermark_timestamp = $4, events = events + $5, applied = applied + $5 - $9 - $12 - $13 - $16, skipped = skipped + $16,"
 								 " duplicates = duplicates + $9, out_of_order = out_of_order + $10, conflicts = conflicts + $11, rejected = rejected + $12,"
 								 " too_late = too_late + $13, highest = COALESCE($14, highest), horizon = COALESCE($15, horizon),"
 								 " rows_inserted = rows_inserted + $6, rows_updated = rows_updated + $7, rows_deleted = rows_deleted + $8,"
 								 " batches = batches + 1, last_batch = clock_timestamp(), failures = 0, retry_at = NULL"
-								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 15, types), args, nulls);
+								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 16, types), args, nulls);
 	remember_batch(state, work, started, state->watermark_version + 1, upto);
 	state->watermark_version = upto;
 	state->watermark_timestamp = upto_timestamp;
@@ -263,9 +264,11 @@ scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz star
 	state->retry_at = 0;
 }
 
-/* Errors that may pass by themselves: conflicts, resources, operators. */
-static bool
-is_transient(int sqlerrcode)
+/*
+ * Errors that may pass by themselves: conflicts, resources, operators.
+ */
+bool
+scd2_state_is_transient(int sqlerrcode)
 {
 	int			category = ERRCODE_TO_CATEGORY(sqlerrcode);
 
@@ -296,7 +299,7 @@ failures_allowed(int sqlerrcode)
 {
 	if (sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
 		return INT_MAX;
-	return is_transient(sqlerrcode) ? 8 : 3;
+	return scd2_state_is_transient(sqlerrcode) ? 8 : 3;
 }
 
 /*

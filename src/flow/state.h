@@ -31,6 +31,7 @@ extern void scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, Times
 extern void scd2_state_copied(Scd2FlowState *state, int64 rows);
 extern void scd2_state_begun(Scd2FlowState *state, bool done);
 extern void scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, const char *version, TimestampTz timestamp, bool done);
+extern bool scd2_state_is_transient(int sqlerrcode);
 extern void scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version);
 
 #endif							/* SCD2_FLOW_STATE_H */

@@ -69,6 +69,7 @@ typedef struct Scd2Work
 	int64		conflicts;
 	int64		rejected;
 	int64		too_late;
+	int64		skipped;
 	char	   *highest;		/* NULL: as it was; else where the flow's lateness is now, as text */
 	char	   *horizon;
 

@@ -225,6 +225,37 @@ CREATE TABLE scd2_internal.rejected (
 );
 CREATE INDEX rejected_of_flow ON scd2_internal.rejected (flow_id);
 
+-- What was erased from what is made from a table, without the key.
+CREATE TABLE scd2_internal.erasure (
+    erasure_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source_schema name NOT NULL,
+    source_name   name NOT NULL,
+    source_relid  oid NOT NULL,
+    rows          bigint NOT NULL,
+    erased_by     name NOT NULL,
+    erased_at     timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Events of a key that was erased from a target, and that come again: known by a fingerprint of the key.
+CREATE TABLE scd2_internal.erased_key (
+    target_schema name NOT NULL,
+    target_name   name NOT NULL,
+    target_relid  oid,
+    fingerprint   bigint,                               -- a hash of the key, seeded with
+    seed          bigint NOT NULL,                      -- a random number that all of a target share
+    sequence      text NOT NULL,                        -- events up to here are not accepted; in the text form of the target's sequence type
+    PRIMARY KEY (target_relid, fingerprint)
+);
+
+-- Versions that a flow leaves out, by skip_version().
+CREATE TABLE scd2_internal.skipped_version (
+    flow_id    integer REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    version    bigint,
+    skipped_by name NOT NULL,
+    skipped_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (flow_id, version)
+);
+
 -- Consumers from outside, and how far they have read. Written by their transactions; a reader locks its own row alone.
 CREATE TABLE scd2_internal.reader (
     name         name PRIMARY KEY,

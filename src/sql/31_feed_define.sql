@@ -43,20 +43,19 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.set_full_identity(integer, oid) IS
     'Remembers the replica identity of a table of the feed and sets it to FULL.';
 
+-- As the owner: whether an index can be the identity is asked of the index, and its expressions are his code.
 CREATE FUNCTION scd2_internal.give_back_identity(leaf oid, identity "char", index_name name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF identity = 'f' OR (SELECT c.relreplident <> 'f' FROM pg_class c WHERE c.oid = leaf) IS NOT FALSE THEN
         RETURN;                             -- as it was, gone, or changed since by somebody who wants it so
     END IF;
-    IF identity = 'i' AND EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = leaf
-        AND i.relname = index_name) THEN
-        EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY USING INDEX %I', leaf::regclass, index_name);
-    ELSIF identity = 'n' THEN
-        EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY NOTHING', leaf::regclass);
-    ELSE
-        EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY DEFAULT', leaf::regclass);
-    END IF;
+    PERFORM scd2_internal.alter_as_owner(leaf, ARRAY[format('ALTER TABLE ONLY %s REPLICA IDENTITY %s', leaf::regclass,
+        CASE WHEN identity = 'n' THEN 'NOTHING'
+             WHEN identity = 'i' AND EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
+                                             WHERE x.indrelid = leaf AND i.relname = index_name AND x.indisunique AND x.indimmediate
+                                               AND x.indpred IS NULL AND x.indexprs IS NULL) THEN format('USING INDEX %I', index_name)
+             ELSE 'DEFAULT' END)]);
 END $$;
 COMMENT ON FUNCTION scd2_internal.give_back_identity(oid, "char", name) IS
     'Sets the replica identity that was found, DEFAULT if its index is gone. Leaves one alone that is no longer FULL.';
@@ -278,6 +277,7 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_owner(caller, source);
     PERFORM scd2_internal.check_kind(source);
+    PERFORM scd2_internal.check_owner(caller, l) FROM scd2_internal.leaves(source) l;      -- a partition can have another
     SELECT c.relnamespace INTO schema FROM pg_class c WHERE c.oid = source;
     IF NOT has_schema_privilege(caller, schema, 'CREATE') THEN
         PERFORM scd2_internal.refuse('42501', format('permission denied for schema %s', schema::regnamespace),
@@ -355,6 +355,7 @@ BEGIN
     PERFORM scd2_internal.check_enable(caller, source, except_column_list);
     relation := coalesce(scd2_internal.former_feed(caller, source, except_column_list, feed_name),
                          scd2_internal.create_feed_relation(source, except_column_list, feed_name));
+    PERFORM scd2_internal.close_rows_as(source, relation);
     PERFORM scd2_internal.register_feed(source, relation, retention, except_column_list);
     PERFORM scd2_internal.warn_of_publications(relation);
     PERFORM scd2_internal.note_children(source);

@@ -16,6 +16,9 @@
 -- The lock is tried once, for 100 ms, and not at all while somebody has the feed for longer than that already. So
 -- nobody queues behind a cut that waits for a long transaction; it is put off.
 --
+-- Attaching and detaching run what the owner hung on the feed (checks and index expressions are simplified), so the
+-- owner does it. The new partition is made bare; all that hangs on the feed comes to it then.
+--
 -- All of it is one transaction: a crash leaves the feed as it was, or cut.
 
 CREATE FUNCTION scd2_internal.last_leaf(feed oid, OUT leaf oid, OUT first_version bigint)
@@ -49,6 +52,14 @@ CREATE FUNCTION scd2_internal.add_proven_check(leaf oid, first_version bigint, b
 COMMENT ON FUNCTION scd2_internal.add_proven_check(oid, bigint, bigint) IS
     'Adds CHECK (_commit_version >= first_version AND _commit_version < bound), the first part not with NULL, as a valid constraint without looking at the rows: for who has looked. Returns its name.';
 
+CREATE FUNCTION scd2_internal.checks_of_feed(feed oid, leaf text) RETURNS text[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(array_agg(format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s', leaf, c.conname, pg_get_constraintdef(c.oid)) ORDER BY c.oid), '{}')
+    FROM pg_constraint c WHERE c.conrelid = feed AND c.contype = 'c' AND NOT c.connoinherit
+$$;
+COMMENT ON FUNCTION scd2_internal.checks_of_feed(oid, text) IS
+    'Statements that give a table the checks of a feed, which it must have to become a partition.';
+
 -- A partition like the last one, behind it.
 CREATE FUNCTION scd2_internal.add_leaf(feed oid, like_leaf oid, first_version bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
@@ -62,9 +73,11 @@ BEGIN
     INTO options FROM pg_class c, pg_options_to_table(c.reloptions) o WHERE c.oid = like_leaf;
     options := options || coalesce((SELECT format(' TABLESPACE %I', t.spcname) FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE c.oid = like_leaf), '');
     leaf := format('%I.%I', own.nspname, scd2_internal.leaf_name(own.nspname, own.relname, 'p' || first_version));
-    EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (%s) TO (MAXVALUE) USING heap', leaf, feed::regclass, first_version) || options;
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION) USING heap', leaf, feed::regclass) || options;
     PERFORM scd2_internal.guard_feed(leaf::regclass);
     PERFORM scd2_internal.own_alone(leaf::regclass, own.relowner);
+    PERFORM scd2_internal.alter_as_owner(feed, scd2_internal.checks_of_feed(feed, leaf)
+        || format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (MAXVALUE)', feed::regclass, leaf, first_version));
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_leaf(oid, oid, bigint) IS
     'Adds [first_version, MAXVALUE) to a feed that has no such partition: owned, guarded and stored like like_leaf, readable through the feed only.';
@@ -89,9 +102,10 @@ BEGIN
             format('BEGIN; SET LOCAL pg_scd2.allow_target_writes = on; DELETE FROM %s WHERE _commit_version >= %s; COMMIT;', last.leaf::regclass, bound));
     END IF;
     proof := scd2_internal.add_proven_check(last.leaf, last.first_version, bound);
-    EXECUTE format('ALTER TABLE %s DETACH PARTITION %s', feed::regclass, last.leaf::regclass);
-    EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', feed::regclass, last.leaf::regclass, coalesce(last.first_version::text, 'MINVALUE'), bound);
-    EXECUTE format('ALTER TABLE ONLY %s DROP CONSTRAINT %I', last.leaf::regclass, proof);
+    PERFORM scd2_internal.alter_as_owner(feed, ARRAY[
+        format('ALTER TABLE %s DETACH PARTITION %s', feed::regclass, last.leaf::regclass),
+        format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', feed::regclass, last.leaf::regclass, coalesce(last.first_version::text, 'MINVALUE'), bound),
+        format('ALTER TABLE ONLY %s DROP CONSTRAINT %I', last.leaf::regclass, proof)]);
     PERFORM scd2_internal.add_leaf(feed, last.leaf, bound);
     RETURN bound;
 END $$;

@@ -38,11 +38,26 @@ BEGIN
         PERFORM scd2_internal.refuse('42501',
             format('permission denied for table "%s"', scd2_internal.label(f.feed_relid)));
     END IF;
+    PERFORM scd2_internal.check_rows_open(caller, f.feed_relid);
     RETURN f;
 END $$;
 COMMENT ON FUNCTION scd2_internal.readable_feed(oid, oid) IS
     'The feed of a source, or that a relation is. Errors: 55000 there is none or it was disabled, 42501 "caller" may '
     'not SELECT from it.';
+
+-- Row security without a policy hides all rows: that is said, instead of showing none.
+CREATE FUNCTION scd2_internal.check_rows_open(caller oid, feed oid) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.refuse('42501', format('row level security hides the rows of table "%s"', scd2_internal.label(feed)),
+            'It is closed to others than its owner, as its source is that has row level security, until it has a policy of its own.',
+            format('CREATE POLICY readers ON %s FOR SELECT TO %I USING (true);', feed::regclass, pg_get_userbyid(caller)))
+        FROM pg_class c, pg_roles r
+        WHERE c.oid = feed AND r.oid = caller AND c.relrowsecurity AND NOT pg_has_role(caller, c.relowner, 'USAGE')
+          AND NOT r.rolsuper AND NOT r.rolbypassrls AND NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid);
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_rows_open(oid, oid) IS
+    'Errors: 42501 if row level security hides all rows of a feed from the caller.';
 
 -- A feed that capture has not reached yet begins at a version that is not given out yet.
 CREATE FUNCTION scd2_internal.feed_extent(id integer, OUT enabled_version bigint, OUT enabled_at timestamptz,

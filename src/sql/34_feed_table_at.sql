@@ -100,7 +100,7 @@ COMMENT ON FUNCTION scd2._table_at_query(regclass, regclass) IS
     'NULL in rows that are put back, virtual generated ones are computed.';
 
 -- What would make the answer wrong without anybody noticing.
-CREATE FUNCTION scd2._check_table_at(source regclass) RETURNS void
+CREATE FUNCTION scd2._check_table_at(source regclass, feed regclass) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
@@ -117,12 +117,12 @@ BEGIN
             MESSAGE = format('table_at cannot run in a transaction that has written %s', source),
             DETAIL = 'Its changes are not captured before it commits.', HINT = 'COMMIT;';
     END IF;
-    IF row_security_active(source) THEN
-        RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('row security hides rows of %s', source),
+    IF row_security_active(source) OR row_security_active(feed) THEN
+        RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('row security hides rows of %s', CASE WHEN row_security_active(source) THEN source ELSE feed END),
             DETAIL = 'A feed has all rows, whatever the policies of its source say, so the two cannot be put together.';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2._check_table_at(regclass) IS
+COMMENT ON FUNCTION scd2._check_table_at(regclass, regclass) IS
     'Part of table_at. Errors: 25001 the transaction''s snapshot is fixed or it has written the table, 42501 row '
     'security hides rows from the caller.';
 
@@ -147,7 +147,7 @@ BEGIN
     IF r.feed = relation THEN
         RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('%s is a change data feed, not a source', relation);
     END IF;
-    PERFORM scd2._check_table_at(relation);
+    PERFORM scd2._check_table_at(relation, r.feed);
     IF after_version > r.last_version THEN
         PERFORM scd2._wait_captured('1 min');
         IF after_version > scd2.latest_version() THEN

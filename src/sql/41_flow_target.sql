@@ -83,6 +83,7 @@ BEGIN
                    CASE scd_type WHEN 2 THEN 50 ELSE 80 END);
     target := format('%I.%I', schema, relation)::regclass;
     PERFORM scd2_internal.own_alone(target, scd2_internal.target_owner(caller, source));
+    PERFORM scd2_internal.close_rows_as(source, target);
     IF open_row_index THEN
         EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), target::regclass,
                        (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), end_column);
@@ -171,7 +172,8 @@ BEGIN
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
              LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
-    IF to_regtype(type) IS NULL OR NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type) THEN   -- else: of the flow that this one joins
+    -- Else: of the flow that this one joins. (That of another target can have the name, if both were clipped: an error.)
+    IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type AND f.target_relid = to_regclass(format('%I.%I', schema, target))) THEN
         EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
         EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
         EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
@@ -231,6 +233,7 @@ BEGIN
     memory := format('%I.%I', schema, relation)::regclass;
     EXECUTE format('COMMENT ON TABLE %s IS %L', memory, format('pg_scd2: events of %s that its rows do not show', target::regclass));
     PERFORM scd2_internal.own_alone(memory, owner);
+    PERFORM scd2_internal.close_rows_as(target, memory);
     PERFORM scd2_internal.put_guard(memory);
     RETURN memory;
 END $$;

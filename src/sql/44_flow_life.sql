@@ -34,6 +34,41 @@ CREATE FUNCTION scd2.resume_flow(name name) RETURNS void AS 'MODULE_PATHNAME', '
 COMMENT ON FUNCTION scd2.resume_flow(name) IS
     'Has a paused or failed flow go on where it stopped. 42704 no such flow, 42501 not the owner of its target.';
 
+-- A version that a flow cannot apply is left out, and the flow goes on (src/flow/apply.c).
+CREATE FUNCTION scd2_internal.skip_version(caller oid, flow name, version bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    named  scd2_internal.flow := scd2_internal.own_flow(caller, flow);
+    state  scd2_internal.flow_state;
+    latest bigint;
+BEGIN
+    PERFORM scd2_internal.lock_flow(named.flow_id);
+    SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = named.flow_id;
+    SELECT p.version INTO latest FROM scd2_internal.position AS p;
+    IF named.feed_id IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" does not apply versions of a feed', flow);
+    ELSIF coalesce(state.failed_phase, state.phase) IS DISTINCT FROM 'apply' THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = format('flow "%s" has not made its first copy', flow),
+            DETAIL = 'That has rows as they are, of no version.';
+    ELSIF version <= state.watermark_version THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" has applied version %s', flow, version),
+            DETAIL = format('It stands at version %s.', state.watermark_version);
+    ELSIF version > latest THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('version %s is yet to come', version), DETAIL = format('The latest version is %s.', latest);
+    END IF;
+    INSERT INTO scd2_internal.skipped_version (flow_id, version, skipped_by) VALUES (named.flow_id, version, pg_get_userbyid(caller)) ON CONFLICT DO NOTHING;
+    UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.flow_id = named.flow_id;
+    PERFORM scd2_internal.resume_flow(caller, flow) WHERE NOT named.paused;
+END $$;
+COMMENT ON FUNCTION scd2_internal.skip_version(oid, name, bigint) IS
+    'What scd2.skip_version() does, with the rights of the extension''s owner; "caller" is whose rights count';
+
+CREATE FUNCTION scd2.skip_version(flow name, version bigint) RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2.skip_version(name, bigint) IS
+    'Has a flow leave out a version of its feed that it has not applied, for good, and go on (unless it is paused). Its events are counted as skipped, and scd2.skipped_versions has it. 42704 no such flow, 42501 not the '
+    'owner of its target, 55000 the flow has no feed, or has not made its first copy, 22023 a version that it has applied or that is yet to come, 55P03 the flow is at work.';
+
 -- The expressions of a flow that is altered: "source_filter" and "apply_as_deletes" are what was given, "asked" has all
 -- that will be.
 CREATE FUNCTION scd2_internal.with_altered_expressions(asked scd2_internal.flow, source_filter text,

@@ -56,6 +56,7 @@ BEGIN
     PERFORM scd2_internal.check_may_create(caller, schema);
     EXECUTE format('CREATE TABLE %I.%I (%s)', schema, relation, (SELECT string_agg(d, ', ') FROM scd2_internal.append_definitions(source, columns, NULL) AS d));
     PERFORM scd2_internal.own_alone(format('%I.%I', schema, relation)::regclass, scd2_internal.target_owner(caller, source));
+    PERFORM scd2_internal.close_rows_as(source, format('%I.%I', schema, relation)::regclass);
     RETURN format('%I.%I', schema, relation)::regclass;
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_append_target(oid, name, name, oid, name[]) IS 'Creates the table of an append flow for its owner';

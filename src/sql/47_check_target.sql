@@ -165,6 +165,8 @@ BEGIN
         INSERT INTO scd2_internal.flow OVERRIDING SYSTEM VALUE SELECT f.*;
         INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp, last_batch)
             VALUES (f.flow_id, 'copy', s.begin_version, s.begin_timestamp, s.begin_version, s.begin_timestamp, now());
+        INSERT INTO scd2_internal.skipped_version (flow_id, version, skipped_by)
+            SELECT f.flow_id, k.version, k.skipped_by FROM scd2_internal.skipped_version k WHERE k.flow_id = s.flow_id;
         flow_ids := flow_ids || f.flow_id;
         applied := applied || s.watermark_version;
     END LOOP;

@@ -171,6 +171,14 @@ COMMENT ON VIEW scd2.rejected_events IS
     'Events that flows into tables that you own could not accept, and why (on_invalid_event => ''quarantine''). '
     'version and change_ordinal say where in the feed of the event table; NULL: the row was there before the flow';
 
+CREATE VIEW scd2.skipped_versions WITH (security_barrier) AS
+    SELECT w.name AS flow, k.version, k.skipped_by, k.skipped_at, k.version <= s.watermark_version AS passed
+    FROM scd2_internal.skipped_version k JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN scd2_internal.flow_state s USING (flow_id)
+         LEFT JOIN pg_class t ON t.oid = w.target_relid
+    WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW scd2.skipped_versions IS
+    'Versions that flows into tables that you own leave out, by skip_version() (members of pg_monitor: all); passed: the flow is beyond it';
+
 CREATE VIEW scd2.batches WITH (security_barrier) AS
     SELECT w.name AS flow, b.started, b.duration, CASE WHEN w.kind <> 'snapshot'
         THEN b.first_version END AS first_version, CASE WHEN w.kind <> 'snapshot'
@@ -183,7 +191,10 @@ COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that
 -- source's rows per page and the target's fillfactor.
 CREATE FUNCTION scd2._copy_progress()
     RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp ROWS 10 AS $$
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE ROWS 10;
+CREATE FUNCTION scd2_internal.copy_progress()
+    RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp ROWS 10 AS $$
     SELECT format('first copy of flow %I', w.name), w.target_relid::regclass,
            CASE WHEN x.started IS NULL THEN 0
                 ELSE least(z.rows, pg_relation_size(w.target_relid) / current_setting('block_size')::bigint
@@ -216,19 +227,23 @@ CREATE FUNCTION scd2._copy_progress()
          JOIN pg_stat_activity a USING (pid)
     WHERE w.kind = 'snapshot' AND s.phase <> 'copy'
 $$;
+CREATE FUNCTION scd2_internal._copy_progress(caller oid)
+    RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp ROWS 10 AS $$
+    SELECT p.* FROM scd2_internal.copy_progress() p LEFT JOIN pg_class c ON c.oid = p.relation
+    WHERE pg_has_role(caller, c.relowner, 'USAGE') OR pg_has_role(caller, 'pg_monitor', 'USAGE')
+$$;
 COMMENT ON FUNCTION scd2._copy_progress() IS
     'Part of scd2.progress: first copies that run or are about to (rows_done is estimated from the size of the '
-    'target), and snapshots that are being applied.';
+    'target), and snapshots that are being applied, on tables that the caller owns (members of pg_monitor: all).';
 
-CREATE VIEW scd2.progress WITH (security_barrier) AS
-    SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started
-    FROM scd2._copy_progress() p LEFT JOIN pg_class c ON c.oid = p.relation
-    WHERE pg_has_role(c.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
+CREATE VIEW scd2.progress AS
+    SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2._copy_progress() p;
 COMMENT ON VIEW scd2.progress IS
     'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: '
     'all). rows_done is estimated from sizes, NULL for snapshots';
 
-GRANT SELECT ON scd2.feeds, scd2.readers, scd2.flows, scd2.rejected_events, scd2.batches, scd2.capture, scd2.progress TO public;
+GRANT SELECT ON scd2.feeds, scd2.readers, scd2.flows, scd2.rejected_events, scd2.skipped_versions, scd2.batches, scd2.capture, scd2.progress TO public;
 
 CREATE FUNCTION scd2_internal.switch_workers(stop boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

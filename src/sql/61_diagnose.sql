@@ -243,6 +243,11 @@ CREATE FUNCTION scd2_internal.feed_problems()
         (SELECT scd2_internal.repair_statement(d) FROM scd2_internal.feed d WHERE d.feed_id = f.feed_id)
     FROM f WHERE f.feed_there IS NULL AND f.there IS NOT NULL AND f.captured <> 'failed'
     UNION ALL
+    SELECT f.owner, f.name, format('its change data feed belongs to role "%s", which goes on to receive its rows', pg_get_userbyid(c.relowner)), NULL, NULL,
+        (SELECT string_agg(format('ALTER TABLE %s OWNER TO %I;', r::regclass, pg_get_userbyid(f.owner)), ' ' ORDER BY r)
+         FROM (SELECT f.feed_relid AS r UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid) x)
+    FROM f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.there IS NOT NULL AND c.relowner <> f.owner
+    UNION ALL
     SELECT f.owner, f.name, 'it is unlogged, so its changes are not captured', NULL, NULL,
         format('ALTER TABLE %s SET LOGGED;', f.name) FROM f WHERE f.relpersistence = 'u'
     UNION ALL

@@ -12,8 +12,10 @@
  * the flows and takes others only when they lag: so that two workers do not race for every small
  * batch.
  *
- * Each batch is one transaction. If it fails, it is rolled back as a whole; the error is recorded
- * with the flow in another, and other flows go on. First copies take long: worker 0 makes none
+ * Each batch is one transaction. If it fails, it is rolled back as a whole. One of several versions
+ * is tried again at once with half of them, so that what comes before the version that cannot be
+ * applied is applied, and the error is that version's; then it is recorded with the flow in another
+ * transaction, and other flows go on. First copies take long: worker 0 makes none
  * unless it is alone.
  */
 #include "postgres.h"
@@ -34,10 +36,14 @@
 #include "flow/check.h"
 #include "flow/snapshot.h"
 #include "worker/failpoint.h"
+#include "worker/marks.h"
 #include "worker/worker.h"
 
 /* How long a flow may lag before a worker that is not at home takes it. */
 #define LEND_A_HAND		(50 * INT64CONST(1000))	/* µs */
+
+/* Once batches have grown to so many versions again, they are not limited any more. */
+#define SMALL_AGAIN		100000
 
 /* How soon the worker that is at home looks again whether a helper is done. */
 #define HELPED			INT64CONST(1000)
@@ -60,6 +66,7 @@ typedef struct KnownFlow
 	Scd2Flow   *flow;			/* NULL: not loaded */
 	bool		all_images;		/* it was found to need them, */
 	Scd2Hint	hint;			/* and where it was, when it was loaded last */
+	int64		most_versions;	/* in a batch, while it is found out which one fails; 0: any number */
 	bool		listed;			/* seen in the last reload */
 } KnownFlow;
 
@@ -334,6 +341,17 @@ definition(KnownFlow *known)
 	return known->flow;
 }
 
+static void
+apply(KnownFlow *known, int64 latest)
+{
+	Scd2Flow   *flow = definition(known);
+
+	flow->most_versions = known->most_versions;
+	scd2_apply_batch(flow, &known->state, latest);
+	if (known->most_versions > 0)
+		known->most_versions = known->most_versions < SMALL_AGAIN ? known->most_versions * 2 : 0;
+}
+
 /* Under the flow's lock: whatever its state says is to be done. */
 static void
 do_work(KnownFlow *known)
@@ -364,7 +382,7 @@ do_work(KnownFlow *known)
 	else if (state->phase == 'a' && state->watermark_version < (latest = latest_version(known)))
 	{
 		AcceptInvalidationMessages();	/* columns that came with these versions: followed before them */
-		scd2_apply_batch(definition(known), state, latest);
+		apply(known, latest);
 	}
 	else if (state->phase == 'a' && known->columns_changed)
 		(void) definition(known);
@@ -399,13 +417,29 @@ take(const KnownFlow *known)
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
+static void
+say_which_flow(void *arg)
+{
+	const KnownFlow *known = arg;
+
+	if (known->flow == NULL)
+		errcontext("flow %d", known->state.flow_id);
+	else if (known->flow->at_version < 0)
+		errcontext("flow \"%s\", after version " INT64_FORMAT, known->flow->name, known->state.watermark_version);
+	else
+		errcontext("flow \"%s\", version " INT64_FORMAT, known->flow->name, known->flow->at_version);
+}
+
 /* A transaction for the flow, if no other worker has it. False if another has. */
 static bool
 try_flow(KnownFlow *known)
 {
 	bool		taken;
+	ErrorContextCallback context = {.callback = say_which_flow, .arg = known, .previous = error_context_stack};
 
 	known->taken = known->state;
+	if (known->flow != NULL)
+		known->flow->versions_tried = 0;
 	begin_work(known->flow != NULL ? known->flow->activity : "taking a flow");
 	if (gets_on(known))
 	{
@@ -418,8 +452,10 @@ try_flow(KnownFlow *known)
 	known->followed = false;
 	if (taken)
 	{
+		error_context_stack = &context;
 		do_work(known);
 		SCD2_FAIL_POINT("applied");
+		error_context_stack = context.previous;
 	}
 	end_work();
 	if (known->followed)
@@ -474,6 +510,18 @@ record_failure(KnownFlow *known, const ErrorData *error)
 	scd2_progress();
 }
 
+/* A batch of several versions failed: is it worth trying with fewer? Not if the error has to do with something else. */
+static bool
+try_with_fewer(KnownFlow *known, const ErrorData *error)
+{
+	int64		tried = known->flow != NULL ? known->flow->versions_tried : 0;
+
+	if (tried <= 1 || error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || scd2_state_is_transient(error->sqlerrcode))
+		return false;
+	known->most_versions = tried / 2;
+	return true;
+}
+
 /* As try_flow(), but nothing gets out: the error is the flow's. */
 static bool
 try_flow_safely(KnownFlow *known)
@@ -481,6 +529,7 @@ try_flow_safely(KnownFlow *known)
 	ErrorData  *volatile error = NULL;
 	volatile bool taken = true;
 	bool		all_images = known->flow == NULL || known->flow->all_images;
+	volatile bool again = false;
 
 	PG_TRY();
 	{
@@ -490,7 +539,9 @@ try_flow_safely(KnownFlow *known)
 	{
 		MemoryContextSwitchTo(list_cxt);
 		error = CopyErrorData();
-		EmitErrorReport();
+		again = try_with_fewer(known, error);
+		if (!again)
+			EmitErrorReport();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
 		scd2_mark_writes(false);
@@ -502,7 +553,7 @@ try_flow_safely(KnownFlow *known)
 		if (known->flow != NULL)
 			known->flow->stale = true;
 		/* Unless it only has to begin again in another way. */
-		if (known->flow == NULL || known->flow->all_images == all_images)
+		if (!again && (known->flow == NULL || known->flow->all_images == all_images))
 		{
 			SCD2_WAIT_POINT("failed");
 			record_failure(known, error);

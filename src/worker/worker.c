@@ -16,13 +16,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "replication/origin.h"
 #include "replication/slot.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
@@ -293,12 +293,6 @@ scd2_worker_wait(long ms)
 	}
 }
 
-void
-scd2_mark_writes(bool mark)
-{
-	replorigin_session_origin = mark ? DoNotReplicateId : InvalidRepOriginId;
-}
-
 /* Keeps an error for scd2.capture and scd2.diagnose(). */
 static void
 note_error(const char *message)
@@ -308,9 +302,23 @@ note_error(const char *message)
 	LWLockRelease(scd2_shmem->lock);
 }
 
+/* Every line in the log says whose it is. */
+static void
+say_whose(void *arg)
+{
+	errcontext("pg_scd2 %s worker of database \"%s\"", my_arg.apply_slot < 0 ? "capture" : "apply", (char *) arg);
+}
+
 void
 scd2_worker_run(void (*loop)(void))
 {
+	ErrorContextCallback context = {.callback = say_whose};
+
+	StartTransactionCommand();
+	context.arg = MemoryContextStrdup(TopMemoryContext, get_database_name(MyDatabaseId));
+	CommitTransactionCommand();
+	context.previous = error_context_stack;
+	error_context_stack = &context;
 	PG_TRY();
 	{
 		loop();
@@ -328,6 +336,7 @@ scd2_worker_run(void (*loop)(void))
 		ReThrowError(error);
 	}
 	PG_END_TRY();
+	error_context_stack = context.previous;
 }
 
 void

@@ -29,12 +29,6 @@ extern Scd2Database *scd2_worker_begin(Scd2WorkerArg *arg);
 extern void scd2_worker_wait(long ms);
 extern void scd2_drop_orphaned_slots(void);
 
-/*
- * Marks what this process writes from now on as nothing to capture (origin DoNotReplicateId), or no
- * longer. Reset at transaction end by the caller.
- */
-extern void scd2_mark_writes(bool mark);
-
 /* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
 extern void scd2_worker_succeeded(void);
