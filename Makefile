@@ -18,7 +18,7 @@ OBJS         = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 DATA_built   = pg_scd2--$(EXTVERSION).sql
 PGFILEDESC   = "pg_scd2 - change data feed and slowly changing dimensions"
 
-PG_CPPFLAGS  = -I$(srcdir)/src $(if $(ASSERTS),-DUSE_ASSERT_CHECKING)
+PG_CPPFLAGS  = -I$(srcdir)/src -DSCD2_VERSION='"$(EXTVERSION)"' $(if $(ASSERTS),-DUSE_ASSERT_CHECKING)
 PG_CFLAGS    = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
 
 # A script named "setup" comes first.

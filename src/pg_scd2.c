@@ -39,6 +39,7 @@ int			scd2_reader_timeout = 0;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
+char	   *scd2_library_version = SCD2_VERSION;
 char	   *scd2_debug_fail_at = NULL;
 int			scd2_debug_leaf_size = 1024 * 1024;
 int			scd2_debug_leaf_age = 60 * 1000;
@@ -127,6 +128,9 @@ define_settings(void)
 	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
 							   &scd2_debug_fail_at, NULL, PGC_SUSET, DEBUG_FLAGS,
 							   NULL, NULL, NULL);
+	DefineCustomStringVariable("pg_scd2.debug_version", "What version the library takes itself for, for tests.", NULL,
+							   &scd2_library_version, SCD2_VERSION, PGC_SIGHUP, DEBUG_FLAGS,
+							   NULL, NULL, NULL);
 	define_integer("pg_scd2.debug_leaf_size", "Size at which the last partition of a feed is cut, for tests.", NULL,
 				   &scd2_debug_leaf_size, 1024 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_leaf_age", "Age before which it is not cut because of its age, for tests.", NULL,
@@ -157,7 +161,8 @@ void
 _PG_init(void)
 {
 	define_settings();
-	if (!process_shared_preload_libraries_in_progress)
+	/* pg_upgrade's servers are not for us to work in: the old one must not go on, the new one is being filled. */
+	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
 		return;
 	scd2_shmem_init();
 	scd2_hooks_init();

@@ -12,6 +12,13 @@
 #define SCD2_INTERNAL		"scd2_internal"
 #define SCD2_PLUGIN			"pg_scd2"
 
+/*
+ * Condition on a row of feed_state or flow_state: it is this database's own, not (yet) one that a
+ * restore brought. Workers act on no other.
+ */
+#define SCD2_AT_HOME(alias) \
+	alias ".home = (SELECT h.id FROM scd2_internal.home AS h)"
+
 /* Settings, each described where it is defined (pg_scd2.c). */
 extern int	scd2_naptime;			/* ms */
 extern char *scd2_feed_retention;	/* an interval as text */
@@ -24,6 +31,7 @@ extern int	scd2_reader_timeout;	/* s, 0: never */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;
+extern char *scd2_library_version;	/* pg_scd2.debug_version, for tests */
 extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
 extern int	scd2_debug_leaf_size;	/* kB */
 extern int	scd2_debug_leaf_age;	/* ms */

@@ -131,7 +131,7 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
-/* The set as of the position. In a transaction. */
+/* The set as of the position, without feeds that were restored without their source. In a transaction. */
 void
 scd2_captured_load(void)
 {
@@ -139,7 +139,8 @@ scd2_captured_load(void)
 
 	SPI_connect();
 	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid FROM scd2_internal.feed_state s"
-					" WHERE s.state = 'running' ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
+					" WHERE s.state = 'running' AND s.source_relid <> 0::oid AND " SCD2_AT_HOME("s")
+					" ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.feed_state");
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{

@@ -28,6 +28,7 @@
 #include "utils/pg_lsn.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/uuid.h"
 
 #include "pg_scd2.h"
 #include "compat.h"
@@ -36,11 +37,14 @@
 enum
 {
 	COL_SINGLETON, COL_VERSION, COL_COMMIT_TIMESTAMP, COL_CAPTURED_LSN, COL_DATABASE,
-	COL_SYSTEM_IDENTIFIER, COL_TIMELINE, COL_SLOT, NCOLS
+	COL_SYSTEM_IDENTIFIER, COL_TIMELINE, COL_SLOT, COL_HOME, NCOLS
 };
+
+#define COL_HOME_ID	1			/* of scd2_internal.home */
 
 static Oid	position_relid = InvalidOid;
 static ItemPointerData position_tid;
+static NameData position_slot;	/* of the row that we made or read */
 
 static void
 forget_tid(Datum arg, Oid relid)
@@ -61,22 +65,46 @@ open_position(LOCKMODE mode)
 	return table_open(position_relid, mode);
 }
 
-/* Finds the row by a scan, and remembers where it is. NULL: there is none. The tuple is the caller's. */
+/* The row of a table of one row, by a scan. NULL: there is none. The tuple is the caller's. */
 static HeapTuple
-find_row(Relation rel)
+only_row(Relation rel)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
 	HeapTuple	tup = heap_getnext(scan, ForwardScanDirection);
 
 	if (tup)
-	{
 		tup = heap_copytuple(tup);
-		position_tid = tup->t_self;
-	}
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	return tup;
+}
+
+/* As only_row(), and remembers where it is. */
+static HeapTuple
+find_row(Relation rel)
+{
+	HeapTuple	tup = only_row(rel);
+
+	if (tup)
+		position_tid = tup->t_self;
+	return tup;
+}
+
+/* What scd2_internal.home() returns. Allocated in the current context. */
+static Datum
+home(void)
+{
+	Relation	rel = table_open(get_relname_relid("home", get_namespace_oid(SCD2_INTERNAL, false)), AccessShareLock);
+	HeapTuple	tup = only_row(rel);
+	Datum		id;
+	bool		isnull;
+
+	if (tup == NULL)
+		elog(ERROR, "scd2_internal.home has no row");
+	id = heap_getattr(tup, COL_HOME_ID + 1, RelationGetDescr(rel), &isnull);
+	table_close(rel, AccessShareLock);
+	return id;
 }
 
 /* Reads the row; false if there is none. In a transaction. */
@@ -97,7 +125,8 @@ scd2_position_read(Scd2Position *position)
 		position->database = DatumGetObjectId(values[COL_DATABASE]);
 		position->system_identifier = (uint64) DatumGetInt64(values[COL_SYSTEM_IDENTIFIER]);
 		position->timeline = DatumGetInt32(values[COL_TIMELINE]);
-		position->slot = *DatumGetName(values[COL_SLOT]);
+		position->slot = position_slot = *DatumGetName(values[COL_SLOT]);
+		position->restored = memcmp(DatumGetUUIDP(values[COL_HOME]), DatumGetUUIDP(home()), UUID_LEN) != 0;
 	}
 	table_close(rel, AccessShareLock);
 	return tup != NULL;
@@ -120,6 +149,7 @@ scd2_position_create(Scd2Position *position)
 	position->timeline = GetWALInsertionTimeLine();
 	snprintf(NameStr(position->slot), NAMEDATALEN, "pg_scd2_%u_%08x",
 			 MyDatabaseId, pg_prng_uint32(&pg_global_prng_state));
+	position_slot = position->slot;
 
 	values[COL_SINGLETON] = BoolGetDatum(true);
 	values[COL_VERSION] = Int64GetDatum(0);
@@ -129,6 +159,7 @@ scd2_position_create(Scd2Position *position)
 	values[COL_SYSTEM_IDENTIFIER] = Int64GetDatum((int64) position->system_identifier);
 	values[COL_TIMELINE] = Int32GetDatum(position->timeline);
 	values[COL_SLOT] = NameGetDatum(&position->slot);
+	values[COL_HOME] = home();
 	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, isnull));
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
@@ -149,8 +180,22 @@ fetch_row(Relation rel, HeapTuple tup, Buffer *buffer)
 	return heap_fetch(rel, GetActiveSnapshot(), tup, buffer, false);
 }
 
+static void
+check_ours(HeapTuple row, TupleDesc desc)
+{
+	bool		isnull;
+	Name		slot = DatumGetName(heap_getattr(row, COL_SLOT + 1, desc, &isnull));
+
+	if (strcmp(NameStr(*slot), NameStr(position_slot)) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a dump was restored into this database"),
+				 errhint("SELECT scd2.resume_capture();")));
+}
+
 /*
- * Moves the position. In the transaction that writes what lies before it.
+ * Moves the position. In the transaction that writes what lies before it. Raises 55000 if the row is
+ * not the one that was read or made.
  */
 void
 scd2_position_write(int64 version, TimestampTz timestamp, XLogRecPtr lsn)
@@ -168,6 +213,7 @@ scd2_position_write(int64 version, TimestampTz timestamp, XLogRecPtr lsn)
 		found = find_row(rel);
 	if (found == NULL)
 		elog(ERROR, "scd2_internal.position has no row");
+	check_ours(found, RelationGetDescr(rel));
 
 	replace[COL_VERSION] = replace[COL_COMMIT_TIMESTAMP] = replace[COL_CAPTURED_LSN] = true;
 	values[COL_VERSION] = Int64GetDatum(version);

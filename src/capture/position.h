@@ -17,6 +17,7 @@ typedef struct Scd2Position
 	uint64		system_identifier;
 	int			timeline;
 	NameData	slot;
+	bool		restored;		/* a dump brought it */
 } Scd2Position;
 
 extern bool scd2_position_read(Scd2Position *position);

@@ -120,10 +120,10 @@ begin_flow(Scd2Control *control)
 		Int32GetDatum(control->flow_id), Int64GetDatum(control->version), TimestampTzGetDatum(control->timestamp)
 	};
 
-	/* The flow may have been dropped since. */
+	/* The flow may have been dropped since, or be dropped right now. */
 	execute("INSERT INTO scd2_internal.flow_state"
 			" (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)"
-			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1", 3, types, values, NULL);
+			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1 FOR KEY SHARE", 3, types, values, NULL);
 }
 
 /* A feed that was disabled meanwhile, further on in the log, may well be gone. */

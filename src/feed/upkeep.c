@@ -105,7 +105,7 @@ leaf_of(Oid relid)
 	" FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_inherits h ON h.inhparent = s.feed_relid" \
 	" JOIN pg_class c ON c.oid = h.inhrelid JOIN pg_index x ON x.indrelid = c.oid" \
 	" JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam" \
-	" WHERE a.amname = 'brin' AND x.indisvalid"
+	" WHERE a.amname = 'brin' AND x.indisvalid AND " SCD2_AT_HOME("s")
 
 static void
 summarise(Leaf *leaf, int64 pages, Oid index)

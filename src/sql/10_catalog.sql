@@ -5,9 +5,27 @@
 -- when the capture worker meets its control record in the log, in commit order, and writes the state row in the
 -- transaction that captures that place.
 --
--- Relations are named by schema and name (a restore into a new database finds them again); oids beside them are a
--- cache that is right within this database. Rows of user tables are only ever named by key. Every table has a
--- primary key, so that FOR ALL TABLES publications do not stop our updates.
+-- Relations are oids that a dump writes as names (05_relation.sql); a schema and name beside them are for telling of
+-- relations that are gone. Rows of user tables are only ever named by key. Every table has a primary key, so that FOR
+-- ALL TABLES publications do not stop our updates.
+--
+-- What a dump has of all this, and how workers know that it was restored: 90_dump.sql. There are no foreign keys:
+-- pg_restore fills these tables in any order when it works in parallel. Feeds are never deleted; what belongs to a flow
+-- goes with it by a trigger.
+
+-- Where these catalogs are at home: random, made by CREATE EXTENSION, not dumped. States and position carry it, so
+-- those that a restore brought are told from those of this database.
+CREATE TABLE scd2_internal.home (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    id        uuid NOT NULL
+);
+INSERT INTO scd2_internal.home (id) VALUES (gen_random_uuid());
+
+CREATE FUNCTION scd2_internal.home() RETURNS uuid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT h.id FROM scd2_internal.home h
+$$;
+COMMENT ON FUNCTION scd2_internal.home() IS 'Identity of this extension in this database';
 
 -- Where capture stands. One row, written by the capture worker alone, by TID.
 CREATE TABLE scd2_internal.position (
@@ -18,7 +36,8 @@ CREATE TABLE scd2_internal.position (
     database          oid NOT NULL,                     -- a copy of the database has another,
     system_identifier bigint NOT NULL,                  -- a copy of the cluster too or not,
     timeline          integer NOT NULL,                 -- a promoted standby another timeline
-    slot              name NOT NULL                     -- with a random part: never a stranger's
+    slot              name NOT NULL,                    -- with a random part: never a stranger's
+    home              uuid NOT NULL                     -- a restored dump has another
 );
 
 -- Whether this database's workers run: scd2.stop(), scd2.start(). No row: they do.
@@ -46,8 +65,8 @@ CREATE TABLE scd2_internal.feed (
     source_name      name NOT NULL,
     feed_schema      name NOT NULL,
     feed_name        name NOT NULL,
-    source_relid     oid NOT NULL,
-    feed_relid       oid NOT NULL,
+    source_relid     scd2_internal.relation NOT NULL,
+    feed_relid       scd2_internal.relation NOT NULL,
     except_columns   name[] NOT NULL DEFAULT '{}',
     retention        interval,                          -- NULL: pg_scd2.feed_retention
     found_identity   "char" NOT NULL,                   -- replica identity to give back: d, n, f or i
@@ -55,15 +74,15 @@ CREATE TABLE scd2_internal.feed (
     disabled         boolean NOT NULL DEFAULT false,    -- by disable_change_feed; its relation may still be read
     created_at       timestamptz NOT NULL DEFAULT now()
 );
-CREATE UNIQUE INDEX feed_one_per_source ON scd2_internal.feed (source_relid) WHERE NOT disabled;
-CREATE UNIQUE INDEX feed_one_per_relation ON scd2_internal.feed (feed_relid) WHERE NOT disabled;
+CREATE UNIQUE INDEX feed_one_per_source ON scd2_internal.feed (source_relid) WHERE NOT disabled AND source_relid <> 0::oid;
+CREATE UNIQUE INDEX feed_one_per_relation ON scd2_internal.feed (feed_relid) WHERE NOT disabled AND feed_relid <> 0::oid;
 
 -- What capture makes of it. A row exists from the place of "enable feed" in the log until that of "disable feed":
 -- the rows with state 'running' are the set of captured tables as of the position.
 CREATE TABLE scd2_internal.feed_state (
     feed_id          integer PRIMARY KEY,
-    source_relid     oid NOT NULL,
-    feed_relid       oid NOT NULL,
+    source_relid     scd2_internal.relation NOT NULL,
+    feed_relid       scd2_internal.relation NOT NULL,
     state            text NOT NULL CHECK (state IN ('running', 'failed')),
     enabled_version  bigint NOT NULL,                   -- the version before the first that can be in the feed
     enabled_at       timestamptz NOT NULL,
@@ -72,7 +91,8 @@ CREATE TABLE scd2_internal.feed_state (
     removed_at       timestamptz,                       -- and when that was; NULL: none yet
     gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
     error            text,
-    error_at         timestamptz
+    error_at         timestamptz,
+    home             uuid NOT NULL DEFAULT scd2_internal.home()
 );
 
 -- Which column of the source each of a feed's is, as of the position: numbers stay when names change. Written with
@@ -99,11 +119,11 @@ CREATE TABLE scd2_internal.flow (
     kind             text NOT NULL CHECK (kind IN ('auto_cdc', 'snapshot', 'append')),
     target_schema    name NOT NULL,
     target_name      name NOT NULL,
-    target_relid     oid NOT NULL,
+    target_relid     scd2_internal.relation NOT NULL,
     source_schema    name NOT NULL,                     -- the table, also where the flow reads its feed
     source_name      name NOT NULL,
-    source_relid     oid NOT NULL,
-    feed_id          integer REFERENCES scd2_internal.feed,     -- NULL: not over a feed
+    source_relid     scd2_internal.relation NOT NULL,
+    feed_id          integer,                           -- NULL: not over a feed
     scd_type         integer NOT NULL CHECK (scd_type IN (1, 2)),
     keys             name[] NOT NULL,
     columns          name[] NOT NULL,                   -- selected, in the target's order, keys included
@@ -130,7 +150,7 @@ CREATE TABLE scd2_internal.flow (
     on_invalid_event text NOT NULL DEFAULT 'fail' CHECK (on_invalid_event IN ('fail', 'quarantine')),
     max_lateness     text,                              -- how far behind the highest sequence an event may be; NULL: it is never too late
     memory_name      name,                              -- in the target's schema: what rows do not show of events; NULL: they come in order
-    memory_relid     oid,
+    memory_relid     scd2_internal.relation,
     scope            text,                              -- 'snapshots': an expression over the keys; NULL: all
     delete_absent    boolean NOT NULL DEFAULT true,     -- keys that a snapshot lacks are deleted
     max_delete_fraction numeric,                        -- of the live keys, unless told otherwise
@@ -151,7 +171,7 @@ CREATE TABLE scd2_internal.flow (
 
 -- What the workers make of it. The row comes with the control record; its beginning never changes afterwards.
 CREATE TABLE scd2_internal.flow_state (
-    flow_id             integer PRIMARY KEY REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    flow_id             integer PRIMARY KEY,
     phase               text NOT NULL CHECK (phase IN ('copy', 'apply', 'failed', 'done')),
     begin_version       bigint NOT NULL,                -- the target holds the source as of this version at first,
     begin_timestamp     timestamptz NOT NULL,           -- valid since this time (or initial_start)
@@ -179,12 +199,13 @@ CREATE TABLE scd2_internal.flow_state (
     last_batch          timestamptz,
     snapshot_version    text,                           -- of the last snapshot, in the text form of the sequence's type
     snapshot_at         timestamptz,                    -- when the worker looked at the source last, or it was applied
-    finished_at         timestamptz
+    finished_at         timestamptz,
+    home                uuid NOT NULL DEFAULT scd2_internal.home()
 ) WITH (fillfactor = 50);
 
 -- The last batches of each flow, a ring: slot = batches % 100.
 CREATE TABLE scd2_internal.batch (
-    flow_id       integer REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    flow_id       integer,
     slot          integer,
     started       timestamptz NOT NULL,
     duration      interval NOT NULL,
@@ -202,7 +223,7 @@ CREATE TABLE scd2_internal.mark (
     mark_id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target_schema name NOT NULL,
     target_name   name NOT NULL,
-    target_relid  oid NOT NULL,
+    target_relid  scd2_internal.relation NOT NULL,
     sequence      text NOT NULL,                        -- in the text form of the target's sequence type
     kind          text NOT NULL CHECK (kind IN ('truncate', 'close', 'snapshot', 'horizon')),
     scope         text,                                 -- snapshot: of which keys it speaks, an expression; NULL: of all
@@ -216,7 +237,7 @@ CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
 -- too late.
 CREATE TABLE scd2_internal.rejected (
     rejected_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    flow_id        integer NOT NULL REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    flow_id        integer NOT NULL,
     version        bigint,                              -- NULL: the row was there before the flow
     change_ordinal integer,
     reason         text NOT NULL,
@@ -230,7 +251,7 @@ CREATE TABLE scd2_internal.erasure (
     erasure_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source_schema name NOT NULL,
     source_name   name NOT NULL,
-    source_relid  oid NOT NULL,
+    source_relid  scd2_internal.relation NOT NULL,
     rows          bigint NOT NULL,
     erased_by     name NOT NULL,
     erased_at     timestamptz NOT NULL DEFAULT clock_timestamp()
@@ -240,7 +261,7 @@ CREATE TABLE scd2_internal.erasure (
 CREATE TABLE scd2_internal.erased_key (
     target_schema name NOT NULL,
     target_name   name NOT NULL,
-    target_relid  oid,
+    target_relid  scd2_internal.relation,
     fingerprint   bigint,                               -- a hash of the key, seeded with
     seed          bigint NOT NULL,                      -- a random number that all of a target share
     sequence      text NOT NULL,                        -- events up to here are not accepted; in the text form of the target's sequence type
@@ -249,7 +270,7 @@ CREATE TABLE scd2_internal.erased_key (
 
 -- Versions that a flow leaves out, by skip_version().
 CREATE TABLE scd2_internal.skipped_version (
-    flow_id    integer REFERENCES scd2_internal.flow ON DELETE CASCADE,
+    flow_id    integer,
     version    bigint,
     skipped_by name NOT NULL,
     skipped_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -259,7 +280,7 @@ CREATE TABLE scd2_internal.skipped_version (
 -- Consumers from outside, and how far they have read. Written by their transactions; a reader locks its own row alone.
 CREATE TABLE scd2_internal.reader (
     name         name PRIMARY KEY,
-    feed_id      integer NOT NULL REFERENCES scd2_internal.feed,
+    feed_id      integer NOT NULL,
     version      bigint NOT NULL,                       -- it has everything up to here
     read_version bigint,                                -- what the last read covered; NULL: no more than that
     reached      timestamptz,                           -- commit time of the first change after it; NULL: there was none
@@ -268,3 +289,16 @@ CREATE TABLE scd2_internal.reader (
     expired_at   timestamptz                            -- by pg_scd2.reader_timeout: keeps nothing any more
 );
 CREATE INDEX reader_of_feed ON scd2_internal.reader (feed_id);
+
+CREATE FUNCTION scd2_internal.forget_flow() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM scd2_internal.flow_state s WHERE s.flow_id = OLD.flow_id;
+    DELETE FROM scd2_internal.batch b WHERE b.flow_id = OLD.flow_id;
+    DELETE FROM scd2_internal.rejected r WHERE r.flow_id = OLD.flow_id;
+    DELETE FROM scd2_internal.skipped_version v WHERE v.flow_id = OLD.flow_id;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION scd2_internal.forget_flow() IS 'Deletes what belongs to a flow that was deleted';
+CREATE TRIGGER forget_flow AFTER DELETE ON scd2_internal.flow FOR EACH ROW EXECUTE FUNCTION scd2_internal.forget_flow();
+ALTER TABLE scd2_internal.flow ENABLE ALWAYS TRIGGER forget_flow;

@@ -94,7 +94,7 @@ CREATE FUNCTION scd2_internal.depend_on_extension(relation oid, trigger name) RE
 CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('CREATE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+    EXECUTE format('CREATE OR REPLACE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
                    'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
     EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
     PERFORM scd2_internal.depend_on_extension(relation, 'scd2_guard');
@@ -111,11 +111,3 @@ CREATE FUNCTION scd2_internal.start_workers_at_commit() RETURNS void
 COMMENT ON FUNCTION scd2_internal.start_workers_at_commit() IS
     'Tells the launcher, when the calling transaction commits, to start this database''s workers. No error if the '
     'library is not preloaded.';
-
--- DROP EXTENSION where no worker can drop the slot: a WARNING with the statement that does.
-CREATE FUNCTION scd2_internal.on_drop_extension() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_drop_extension'
-    LANGUAGE C;
-CREATE EVENT TRIGGER scd2_on_drop_extension ON ddl_command_start WHEN TAG IN ('DROP EXTENSION')
-    EXECUTE FUNCTION scd2_internal.on_drop_extension();
-ALTER EVENT TRIGGER scd2_on_drop_extension ENABLE ALWAYS;
-COMMENT ON EVENT TRIGGER scd2_on_drop_extension IS 'Tells of the replication slot that stays';

@@ -5,13 +5,23 @@
 -- own, from which on nothing is claimed. The position starts anew with a slot of another name (a copy must not touch
 -- the original's), which the next capture worker makes. Versions go on counting.
 
-CREATE FUNCTION scd2_internal.position_lost(p scd2_internal.position) RETURNS text
+CREATE FUNCTION scd2_internal.position_foreign(p scd2_internal.position) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE
+        WHEN p.home <> scd2_internal.home() THEN 'this database is a restored dump of another'
         WHEN p.database <> (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
             THEN 'this database is a copy of another'
         WHEN p.system_identifier <> (SELECT c.system_identifier FROM pg_control_system() c)
             THEN 'this server is a copy of another'
+    END
+$$;
+COMMENT ON FUNCTION scd2_internal.position_foreign(scd2_internal.position) IS
+    'Why a position is none of this database''s; NULL if it is.';
+
+CREATE FUNCTION scd2_internal.position_lost(p scd2_internal.position) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE
+        WHEN scd2_internal.position_foreign(p) IS NOT NULL THEN scd2_internal.position_foreign(p)
         WHEN p.captured_lsn IS NULL THEN NULL
         WHEN s.slot_name IS NULL THEN format('replication slot "%s" is gone', p.slot)
         WHEN s.wal_status = 'lost' THEN format('replication slot "%s" was invalidated by the server', p.slot)
@@ -49,6 +59,36 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.fail_unmet_controls(bigint, timestamptz, text) IS
     'Settles the control records that were lost with the log.';
 
+-- The next worker makes a slot of another name, and goes on counting.
+CREATE FUNCTION scd2_internal.begin_position(version bigint, at timestamptz) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE scd2_internal.position SET version = begin_position.version, commit_timestamp = at, captured_lsn = NULL,
+        database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+        system_identifier = (SELECT c.system_identifier FROM pg_control_system() c),
+        slot = format('pg_scd2_%s_%s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+            substr(md5(gen_random_uuid()::text), 1, 8))
+$$;
+COMMENT ON FUNCTION scd2_internal.begin_position(bigint, timestamptz) IS
+    'Makes the position one of this database that has no slot yet.';
+
+-- Whether nothing was written since the position only the caller can know; what can be seen is checked.
+CREATE FUNCTION scd2_internal.check_no_gap(p scd2_internal.position, unbegun bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF scd2_internal.position_foreign(p) IS NULL THEN
+        PERFORM scd2_internal.refuse('55000', format('changes of database "%s" were lost', current_database()),
+            'no_gap => true is for databases that were upgraded or restored, and not written meanwhile.',
+            'SELECT scd2.resume_capture();');
+    ELSIF unbegun > 0 THEN
+        PERFORM scd2_internal.refuse('55000',
+            format('not everything was captured when database "%s" was stopped or dumped', current_database()),
+            'Feeds were enabled, altered or disabled, or flows begun, that capture had not met.',
+            'SELECT scd2.resume_capture(); -- or go back, and do SELECT scd2.sync(); first');
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_no_gap(scd2_internal.position, bigint) IS
+    'Errors: 55000 for a position of this database, or if control records were not met.';
+
 CREATE FUNCTION scd2.resume_capture(no_gap boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME',
     'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS void
@@ -56,12 +96,10 @@ CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS
 DECLARE
     p scd2_internal.position;
     why text;
+    unbegun bigint;
     next_version bigint;
     at timestamptz;
 BEGIN
-    IF no_gap THEN
-        RAISE feature_not_supported USING MESSAGE = 'resume_capture(no_gap => true) is not supported yet';
-    END IF;
     LOCK TABLE scd2_internal.position IN ACCESS EXCLUSIVE MODE;
     SELECT * INTO p FROM scd2_internal.position;
     why := scd2_internal.position_lost(p);
@@ -70,23 +108,28 @@ BEGIN
             USING MESSAGE = format('capture of database "%s" has nothing to resume from', current_database()),
             DETAIL = 'Its place in the log is not lost.', HINT = 'SELECT * FROM scd2.diagnose();';
     END IF;
-    next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running') THEN 1
-        ELSE 0 END;
-    at := greatest(p.commit_timestamp + interval '1 microsecond', clock_timestamp());
-    UPDATE scd2_internal.feed_state SET state = 'failed', gap = int8range(p.version + 1, NULL),
-        error = format('changes were lost: %s', why), error_at = clock_timestamp()
-        WHERE state = 'running';
-    PERFORM scd2_internal.fail_unmet_controls(next_version, at, format('changes were lost: %s', why));
-    UPDATE scd2_internal.position SET version = next_version, commit_timestamp = at, captured_lsn = NULL,
-        database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
-        system_identifier = (SELECT c.system_identifier FROM pg_control_system() c),
-        slot = format('pg_scd2_%s_%s', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
-            substr(md5(gen_random_uuid()::text), 1, 8));
-    PERFORM scd2_internal.start_workers_at_commit();
+    unbegun := CASE WHEN p.home <> scd2_internal.home() THEN scd2_internal.come_home(p)
+        ELSE (SELECT count(*) FROM scd2_internal.control) END;
+    IF no_gap THEN
+        PERFORM scd2_internal.check_no_gap(p, unbegun);
+        PERFORM scd2_internal.begin_position(p.version, p.commit_timestamp);
+    ELSE
+        next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running')
+            THEN 1 ELSE 0 END;
+        at := greatest(p.commit_timestamp + interval '1 microsecond', clock_timestamp());
+        UPDATE scd2_internal.feed_state SET state = 'failed', gap = int8range(p.version + 1, NULL),
+            error = format('changes were lost: %s', why), error_at = clock_timestamp()
+            WHERE state = 'running';
+        PERFORM scd2_internal.fail_unmet_controls(next_version, at, format('changes were lost: %s', why));
+        PERFORM scd2_internal.begin_position(next_version, at);
+    END IF;
+    PERFORM scd2_internal.switch_workers(false);       -- after scd2.stop() too
 END $$;
 COMMENT ON FUNCTION scd2.resume_capture(boolean) IS
     'Goes on capturing after the place in the log was lost (slot dropped or invalidated, restore, promotion, copy): '
     'each feed that ran gets a declared gap, from now on changes are captured for feeds that are enabled anew. '
-    'For superusers and those they grant it to. Errors: 55000 if nothing is lost, 0A000 with no_gap (to come).';
+    'no_gap => true, after pg_upgrade or a restore, if nothing was written since scd2.sync() returned before: feeds '
+    'and flows go on as they were. For superusers and those they grant it to. Errors: 55000 if nothing is lost, or '
+    'no_gap where something is.';
 COMMENT ON FUNCTION scd2_internal.resume_capture(oid, boolean) IS 'Privileged twin of scd2.resume_capture.';
 REVOKE EXECUTE ON FUNCTION scd2.resume_capture(boolean) FROM public;

@@ -11,8 +11,8 @@
 -- Replica identities that were found on the leaves of a partitioned table, to be given back. (That of a plain table
 -- stands in the feed's row.)
 CREATE TABLE scd2_internal.found_identity (
-    feed_id    integer REFERENCES scd2_internal.feed,
-    leaf_relid oid,
+    feed_id    integer,
+    leaf_relid scd2_internal.relation,
     identity   "char" NOT NULL,
     index_name name,
     PRIMARY KEY (feed_id, leaf_relid)

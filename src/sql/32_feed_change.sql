@@ -139,7 +139,8 @@ COMMENT ON FUNCTION scd2.alter_change_feed(regclass, interval, name[]) IS
     'Errors: 42501 not the owner, 55000 no feed or a flow copies such a column, 22023 negative retention, 42703, 42701 wrong columns, 55P03 a lock was not to be had.';
 
 -- pg_scd2.enable_change_feed_on_create. Runs as the user who creates the table, and must not make that fail: what
--- goes wrong is a WARNING.
+-- goes wrong is a WARNING. A restore brings its feeds along, or meant to have none: dumps switch check_function_bodies
+-- off, nobody else does.
 CREATE FUNCTION scd2_internal.on_create_table() RETURNS event_trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -148,7 +149,8 @@ DECLARE
     message text;
     hint text;
 BEGIN
-    IF coalesce(current_setting('pg_scd2.enable_change_feed_on_create', true), 'off') <> 'on' THEN
+    IF coalesce(current_setting('pg_scd2.enable_change_feed_on_create', true), 'off') <> 'on'
+        OR current_setting('check_function_bodies') = 'off' THEN
         RETURN;
     END IF;
     FOR created IN

@@ -122,7 +122,7 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     lost AS (
         SELECT p.slot, coalesce(r.wal_status, 'gone') AS what
         FROM scd2_internal.position p LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot
-        WHERE p.captured_lsn IS NOT NULL AND (r.slot_name IS NULL OR r.wal_status = 'lost')),
+        WHERE p.captured_lsn IS NOT NULL AND (r.slot_name IS NULL OR r.wal_status = 'lost') AND scd2_internal.position_foreign(p) IS NULL),
     blocker AS (
         SELECT a.pid, a.state, scd2_internal.age_text(a.xact_start) AS age
         FROM s, unnest(pg_blocking_pids(s.pid)) b JOIN pg_stat_activity a ON a.pid = b LIMIT 1),
@@ -180,6 +180,9 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
            CASE WHEN to_regprocedure('scd2.resume_capture(boolean)') IS NOT NULL
                THEN 'SELECT scd2.resume_capture();' END
     FROM lost l
+    UNION ALL
+    SELECT 'nothing is captured here', scd2_internal.position_foreign(p) || ' that was captured.', 'SELECT scd2.resume_capture();'
+    FROM scd2_internal.position p WHERE scd2_internal.position_foreign(p) IS NOT NULL
     UNION ALL
     SELECT 'the replication slot is about to be lost',
         format('Slot "%s" holds back more WAL than max_slot_wal_keep_size allows.', s.slot),

@@ -173,7 +173,7 @@ tell_at_home(void)
 	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
 	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) LEFT JOIN scd2_internal.feed_layout AS l USING (feed_id)" \
-	" WHERE f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot' ORDER BY f.flow_id"
+	" WHERE (f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot') AND " SCD2_AT_HOME("s") " ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
 static void

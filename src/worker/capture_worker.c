@@ -123,11 +123,20 @@ create_slot(Scd2Position *position, bool has_row)
 
 /*
  * Another database, cluster or timeline than recorded: a copy, a restore or a promoted standby,
- * whose slot cannot be trusted.
+ * whose slot cannot be trusted. What we made here before a dump was restored goes: it would hold
+ * back WAL for as long as nobody says that capture shall go on.
  */
 static void
 check_same_place(const Scd2Position *position)
 {
+	if (position->restored)
+	{
+		scd2_drop_orphaned_slots();
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database is a restored dump of another"),
+				 errhint("SELECT scd2.resume_capture();")));
+	}
 	if (position->database != MyDatabaseId || position->system_identifier != GetSystemIdentifier())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

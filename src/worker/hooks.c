@@ -9,10 +9,13 @@
  * its latch (which it does at most every two milliseconds). Commits whose writes are marked as
  * nothing to capture wake nobody.
  *
- * None of this can fail a user's transaction.
+ * None of this can fail a user's transaction. But one that creates, alters or drops the extension,
+ * or starts or stops the workers, cannot be prepared: who commits it later, perhaps after a restart,
+ * does not know what to tell the launcher.
  *
- * DROP EXTENSION on a server where no worker can drop the slot (not preloaded, switched off) warns
- * of it, by an event trigger: without the library preloaded there are no hooks.
+ * Dropping the extension gives replica identities back, and warns of the slot on a server where no
+ * worker can drop it (not preloaded, switched off), by an event trigger: without the library
+ * preloaded there are no hooks.
  */
 #include "postgres.h"
 
@@ -21,6 +24,7 @@
 #include "catalog/dependency.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
@@ -28,6 +32,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "replication/origin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "pg_scd2.h"
@@ -43,7 +48,7 @@ static object_access_hook_type prev_object_access_hook = NULL;
 
 /* What to do when this transaction commits. */
 static bool start_at_commit = false;
-static bool dropped_at_commit = false;
+static bool changed_at_commit = false;	/* the extension: dropped or updated */
 static bool recheck_at_commit = false;
 static bool flows_at_commit = false;
 
@@ -54,9 +59,9 @@ at_commit(void)
 
 	/*
 	 * Of an extension that is gone a worker drops the slot, if need be one that is started for it:
-	 * after scd2.stop() there is none.
+	 * after scd2.stop() there is none. One that was updated may be what the library waited for.
 	 */
-	if (start_at_commit || dropped_at_commit)
+	if (start_at_commit || changed_at_commit)
 		scd2_want_workers(MyDatabaseId);
 	if (recheck_at_commit)
 	{
@@ -86,10 +91,23 @@ at_commit(void)
 }
 
 static void
+refuse_to_prepare(void)
+{
+	if (start_at_commit || changed_at_commit || recheck_at_commit)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that creates, alters or drops extension \"%s\", or starts or stops its workers",
+						SCD2_EXTENSION)));
+}
+
+static void
 at_xact_event(XactEvent event, void *arg)
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_to_prepare();
+			return;
 		case XACT_EVENT_COMMIT:
 			at_commit();
 			break;
@@ -100,7 +118,7 @@ at_xact_event(XactEvent event, void *arg)
 			return;
 	}
 	start_at_commit = false;
-	dropped_at_commit = false;
+	changed_at_commit = false;
 	recheck_at_commit = false;
 	flows_at_commit = false;
 }
@@ -110,9 +128,9 @@ at_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, 
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classId, objectId, subId, arg);
-	if (access == OAT_DROP && classId == ExtensionRelationId &&
+	if ((access == OAT_DROP || access == OAT_POST_ALTER) && classId == ExtensionRelationId &&
 		objectId == get_extension_oid(SCD2_EXTENSION, true))
-		dropped_at_commit = recheck_at_commit = true;
+		changed_at_commit = recheck_at_commit = true;
 }
 
 void
@@ -150,20 +168,66 @@ scd2_wake_apply_at_commit(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* Does a list of names have one of these? */
 static bool
-drops_us(const DropStmt *drop)
+has_name(List *names, const char *one, const char *other)
 {
 	ListCell   *lc;
 
-	if (drop->removeType != OBJECT_EXTENSION)
-		return false;
-	foreach(lc, drop->objects)
-		if (strcmp(strVal(lfirst(lc)), SCD2_EXTENSION) == 0)
+	foreach(lc, names)
+		if (strcmp(strVal(lfirst(lc)), one) == 0 || strcmp(strVal(lfirst(lc)), other) == 0)
 			return true;
 	return false;
 }
 
-/* Event trigger, ddl_command_start of DROP EXTENSION: tells of the slot that will stay. */
+static bool
+owns_us(List *roles)
+{
+	bool		found = false;
+	ListCell   *lc;
+
+	foreach(lc, roles)
+	{
+		Oid			types[] = {OIDOID};
+		Datum		values[] = {ObjectIdGetDatum(get_rolespec_oid(lfirst(lc), true))};
+
+		if (SPI_execute_with_args("SELECT FROM pg_catalog.pg_extension WHERE extname = '" SCD2_EXTENSION "' AND extowner = $1",
+								  1, types, values, NULL, true, 1) != SPI_OK_SELECT)
+			elog(ERROR, "could not read pg_extension");
+		found |= SPI_processed > 0;
+	}
+	return found;
+}
+
+/* Does a statement drop the extension, by itself or with the schema that it depends on or its owner's objects? */
+static bool
+drops_us(Node *statement)
+{
+	if (IsA(statement, DropOwnedStmt))
+		return owns_us(((DropOwnedStmt *) statement)->roles);
+	if (!IsA(statement, DropStmt))
+		return false;
+	if (((DropStmt *) statement)->removeType == OBJECT_EXTENSION)
+		return has_name(((DropStmt *) statement)->objects, SCD2_EXTENSION, SCD2_EXTENSION);
+	return ((DropStmt *) statement)->removeType == OBJECT_SCHEMA &&
+		has_name(((DropStmt *) statement)->objects, SCD2_SCHEMA, SCD2_INTERNAL);
+}
+
+static void
+warn_of_slot(void)
+{
+	char	   *slot;
+
+	if (SPI_execute("SELECT p.slot FROM scd2_internal.position p JOIN pg_catalog.pg_replication_slots s"
+					" ON s.slot_name OPERATOR(pg_catalog.=) p.slot", true, 1) != SPI_OK_SELECT || SPI_processed == 0)
+		return;
+	slot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	ereport(WARNING,
+			(errmsg("replication slot \"%s\" stays and holds back WAL: no worker runs that could drop it", slot),
+			 errhint("SELECT pg_drop_replication_slot(%s);", quote_literal_cstr(slot))));
+}
+
+/* Event trigger, ddl_command_start of what may drop the extension. */
 Datum
 scd2_on_drop_extension(PG_FUNCTION_ARGS)
 {
@@ -171,18 +235,15 @@ scd2_on_drop_extension(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		elog(ERROR, "scd2_on_drop_extension: not called by an event trigger");
-	if ((scd2_shmem != NULL && scd2_enabled) || !superuser() ||
-		!IsA(event->parsetree, DropStmt) || !drops_us((DropStmt *) event->parsetree))
+	if (!superuser())
 		return PointerGetDatum(NULL);
 	SPI_connect();
-	if (SPI_execute("SELECT p.slot FROM scd2_internal.position p JOIN pg_catalog.pg_replication_slots s"
-					" ON s.slot_name OPERATOR(pg_catalog.=) p.slot", true, 1) == SPI_OK_SELECT && SPI_processed > 0)
+	if (drops_us((Node *) event->parsetree))
 	{
-		char	   *slot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-
-		ereport(WARNING,
-				(errmsg("replication slot \"%s\" stays and holds back WAL: no worker runs that could drop it", slot),
-				 errhint("SELECT pg_drop_replication_slot(%s);", quote_literal_cstr(slot))));
+		if (SPI_execute("SELECT scd2_internal.give_back_identities()", false, 0) != SPI_OK_SELECT)
+			elog(ERROR, "could not call scd2_internal.give_back_identities()");
+		if (scd2_shmem == NULL || !scd2_enabled)
+			warn_of_slot();
 	}
 	SPI_finish();
 	return PointerGetDatum(NULL);

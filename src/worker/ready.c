@@ -109,15 +109,25 @@ scd2_setting_with_us(const char *setting)
 	return list.data;
 }
 
+/* Is there a slot that captures for this database? Raises 55000 in one that was restored or copied. */
 static bool
 slot_exists(void)
 {
 	bool		exists;
+	char	   *foreign = NULL;
 
 	SPI_connect();
-	if (SPI_execute("SELECT FROM scd2_internal.position WHERE captured_lsn IS NOT NULL", false, 1) != SPI_OK_SELECT)
+	if (SPI_execute("SELECT scd2_internal.position_foreign(p) FROM scd2_internal.position AS p WHERE p.captured_lsn IS NOT NULL",
+					false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.position");
 	exists = SPI_processed > 0;
+	if (exists)
+		foreign = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (foreign)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nothing is captured in database \"%s\": %s", get_database_name(MyDatabaseId), foreign),
+				 errhint("SELECT scd2.resume_capture();")));
 	SPI_finish();
 	return exists;
 }

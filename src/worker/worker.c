@@ -201,6 +201,55 @@ scd2_drop_orphaned_slots(void)
 	}
 }
 
+/* Keeps an error for scd2.capture and scd2.diagnose(). */
+static void
+note_error(const char *message)
+{
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	strlcpy(my_arg.apply_slot < 0 ? me->error : me->apply_error, message, SCD2_ERROR_LEN);
+	LWLockRelease(scd2_shmem->lock);
+}
+
+/*
+ * The catalogs are of the version that CREATE or ALTER EXTENSION made, this code is of the library
+ * that the server loaded when it started. Raises 55000 if they differ.
+ */
+static void
+check_version(const char *installed)
+{
+	char	   *message;
+
+	if (strcmp(installed, scd2_library_version) == 0)
+		return;
+	message = psprintf("extension \"%s\" is of version %s, the library that the server has loaded of %s",
+					   SCD2_EXTENSION, installed, scd2_library_version);
+	note_error(message);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg_internal("%s", message),
+			 errhint("ALTER EXTENSION %s UPDATE TO '%s'; -- or restart the server, if the library was replaced since it started",
+					 SCD2_EXTENSION, scd2_library_version)));
+}
+
+/* Of the extension at hand. In a transaction. */
+static bool
+is_stopped(char **version)
+{
+	bool		stopped = false;
+
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_execute("SELECT extversion FROM pg_catalog.pg_extension WHERE extname = '" SCD2_EXTENSION "'", true, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "could not read pg_extension");
+	*version = MemoryContextStrdup(TopMemoryContext, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+	if (SPI_execute("SELECT FROM scd2_internal.switch WHERE stopped", true, 1) == SPI_OK_SELECT)
+		stopped = SPI_processed > 0;
+	PopActiveSnapshot();
+	SPI_finish();
+	return stopped;
+}
+
 /*
  * Is there work for this worker in this database? Ends the process if not. An extension that was
  * dropped and created again is another one: nothing that this process knows is true of it, so the
@@ -213,6 +262,7 @@ check_wanted(void)
 	Oid			extension;
 	bool		installed;
 	bool		stopped = false;
+	char	   *version = NULL;
 
 	StartTransactionCommand();
 	extension = get_extension_oid(SCD2_EXTENSION, true);
@@ -220,14 +270,7 @@ check_wanted(void)
 		served = extension;
 	installed = OidIsValid(extension) && extension == served;
 	if (installed)
-	{
-		SPI_connect();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		if (SPI_execute("SELECT FROM scd2_internal.switch WHERE stopped", true, 1) == SPI_OK_SELECT)
-			stopped = SPI_processed > 0;
-		PopActiveSnapshot();
-		SPI_finish();
-	}
+		stopped = is_stopped(&version);
 	CommitTransactionCommand();
 
 	if (!installed)
@@ -244,6 +287,8 @@ check_wanted(void)
 		end_quietly(false, SCD2_CAPTURE_STOPPED);
 	if (!scd2_enabled)
 		end_quietly(true, SCD2_CAPTURE_OFF);
+	check_version(version);
+	pfree(version);
 }
 
 Scd2Database *
@@ -291,15 +336,6 @@ scd2_worker_wait(long ms)
 		recheck_seen = recheck;
 		check_wanted();
 	}
-}
-
-/* Keeps an error for scd2.capture and scd2.diagnose(). */
-static void
-note_error(const char *message)
-{
-	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	strlcpy(my_arg.apply_slot < 0 ? me->error : me->apply_error, message, SCD2_ERROR_LEN);
-	LWLockRelease(scd2_shmem->lock);
 }
 
 /* Every line in the log says whose it is. */
