@@ -170,6 +170,7 @@ BEGIN
         flow_ids := flow_ids || f.flow_id;
         applied := applied || s.watermark_version;
     END LOOP;
+    INSERT INTO scd2_internal.erased_key SELECT place.schema, place.name, beside, e.fingerprint, e.seed, e.sequence FROM scd2_internal.erased_key e WHERE e.target_relid = target;
     FOR i IN 1 .. cardinality(flow_ids) LOOP
         PERFORM scd2_internal.rebuild(flow_ids[i], applied[i], key_filter IS NULL);
     END LOOP;
@@ -184,6 +185,7 @@ DECLARE
 BEGIN
     DELETE FROM scd2_internal.flow AS f WHERE f.target_relid = beside;
     DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = beside;
+    DELETE FROM scd2_internal.erased_key AS e WHERE e.target_relid = beside;
     EXECUTE format('DROP TABLE %s', concat_ws(', ', beside::regclass, memory::regclass));
 END $$;
 COMMENT ON FUNCTION scd2_internal.forget_beside(oid) IS 'Removes what rebuild_beside() made';

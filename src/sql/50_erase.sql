@@ -184,7 +184,7 @@ CREATE FUNCTION scd2_internal.remember_erased(target oid, key jsonb) RETURNS voi
 DECLARE
     f     scd2_internal.flow;
     until text;
-    seed  bigint := coalesce((SELECT min(e.seed) FROM scd2_internal.erased_key e WHERE e.target_relid = target), ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint);
+    salt  bigint := coalesce((SELECT min(e.seed) FROM scd2_internal.erased_key e WHERE e.target_relid = target), ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint);
     print bigint;
 BEGIN
     SELECT w.* INTO f FROM scd2_internal.flow w WHERE w.target_relid = target AND w.input = 'events' AND w.memory_relid IS NOT NULL ORDER BY w.flow_id LIMIT 1;
@@ -192,12 +192,12 @@ BEGIN
         RETURN;
     END IF;
     until := scd2_internal.last_sequence(f, key);
-    print := scd2_internal.key_fingerprint(f.flow_id, key, seed);
+    print := scd2_internal.key_fingerprint(f.flow_id, key, salt);
     IF print IS NULL THEN
         RAISE NOTICE 'an event of the erased key that comes late into "%" would be taken: its type cannot be hashed', scd2_internal.label(target);
     ELSIF until IS NOT NULL THEN
         INSERT INTO scd2_internal.erased_key AS e (target_schema, target_name, target_relid, fingerprint, seed, sequence)
-            SELECT f.target_schema, f.target_name, target, print, remember_erased.seed, until
+            SELECT f.target_schema, f.target_name, target, print, salt, until
             ON CONFLICT (target_relid, fingerprint) DO UPDATE SET sequence = excluded.sequence;
         UPDATE scd2_internal.flow w SET definition = w.definition + 1 WHERE w.target_relid = target;
     END IF;

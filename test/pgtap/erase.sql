@@ -1,0 +1,142 @@
+-- erase(): a row that is gone from its table leaves the feed, targets of every kind, memory, rejected events and what
+-- is made from targets, under keys that it had before too; other rows stay as they are, and nothing brings it back.
+\set QUIET on
+SET client_min_messages = warning;
+SELECT plan(48);
+CREATE ROLE "Owner";
+CREATE SCHEMA own AUTHORIZATION "Owner";
+SET SESSION AUTHORIZATION "Owner";
+SET search_path = own, public;
+CREATE FUNCTION anywhere(word text) RETURNS TABLE (relation text) LANGUAGE plpgsql AS $$
+DECLARE
+    c record;
+    found boolean;
+BEGIN
+    FOR c IN SELECT x.oid FROM pg_class x WHERE x.relnamespace = 'own'::regnamespace AND x.relkind = 'r' LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t::text LIKE %L)', c.oid::regclass, '%' || word || '%') INTO found;
+        IF found THEN
+            relation := c.oid::regclass;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT 'rejected' FROM scd2.rejected_events r WHERE r.event::text LIKE '%' || word || '%' LIMIT 1;
+    RETURN QUERY SELECT 'flows' FROM scd2.flows f WHERE f.last_error LIKE '%' || word || '%' LIMIT 1;
+END $$;
+
+-- a captured table with targets of all kinds, and one made from a target
+CREATE TABLE c (id int PRIMARY KEY, name text, region text);
+SELECT scd2.track('c'), scd2.track('c', stored_as_scd_type => 1), scd2.create_append_flow('c_all', 'c') \g /dev/null
+SELECT scd2.create_auto_cdc_flow('c_own', 'c_changes', '{id}', '_commit_timestamp', apply_as_truncates => 'false', shared => true, stored_as_scd_type => 2) \g /dev/null
+SELECT scd2.track('c_history', 'c_history_2', keys => '{id,__start_at}', stored_as_scd_type => 1) \g /dev/null
+SELECT scd2.create_auto_cdc_from_snapshot_flow('c_snap', 'c_current', '{id}', 'int', stored_as_scd_type => 2, max_delete_fraction => 1) \g /dev/null
+SELECT scd2.sync() \g /dev/null
+INSERT INTO c VALUES (1, 'marker', 'Norte'), (2, 'other', 'Norte');
+SELECT scd2.sync() \g /dev/null
+UPDATE c SET region = 'Sur';
+SELECT scd2.sync() \g /dev/null
+SELECT 1 FROM scd2.apply_snapshot('c_snap', 1) \g /dev/null
+SELECT throws_ok($$SELECT * FROM scd2.erase('c', '{"id": 1}')$$, '55000', 'the row is still in table "own.c"', 'a row that is there is not erased');
+DELETE FROM c WHERE id = 1;
+SELECT scd2.sync() \g /dev/null
+SELECT bag_eq($$SELECT relation FROM anywhere('marker')$$, $$VALUES ('c_changes_p1'), ('c_history'), ('c_all'), ('c_own'), ('c_history_changes_p1'), ('c_history_2'), ('c_snap')$$, 'it is everywhere');
+CREATE TABLE before AS SELECT 'feed' AS what, x::text AS row FROM c_changes x WHERE id = 2 UNION ALL SELECT 'history', x::text FROM c_history x WHERE id = 2 UNION ALL SELECT 'own', x::text FROM c_own x WHERE id = 2
+    UNION ALL SELECT 'downstream', x::text FROM c_history_2 x WHERE id = 2 UNION ALL SELECT 'snap', x::text FROM c_snap x WHERE id = 2 UNION ALL SELECT 'all', x::text FROM c_all x WHERE id = 2;
+SELECT scd2.latest_version() AS version \gset
+CREATE TABLE erased AS SELECT * FROM scd2.erase('c', '{"id": 1}');
+SELECT bag_eq('SELECT relation::text, rows FROM erased WHERE rows > 0', $$VALUES ('c_changes', 4::bigint), ('c_history', 2), ('c_all', 1), ('c_own', 2), ('c_own_memory', 1), ('c_history_changes', 6), ('c_history_2', 2), ('c_snap', 1)$$, 'it says what it removed');
+SELECT scd2.sync() \g /dev/null
+SELECT is_empty($$SELECT * FROM anywhere('marker')$$, 'the row is nowhere any more, nor does a feed of a target have it again');
+SELECT bag_eq($$SELECT 'feed', x::text FROM c_changes x UNION ALL SELECT 'history', x::text FROM c_history x UNION ALL SELECT 'own', x::text FROM c_own x
+    UNION ALL SELECT 'downstream', x::text FROM c_history_2 x UNION ALL SELECT 'snap', x::text FROM c_snap x UNION ALL SELECT 'all', x::text FROM c_all x$$, 'TABLE before', 'other rows are as they were');
+SELECT is(scd2.latest_version(), :version::bigint, 'it is no version');
+SELECT is_empty(format('SELECT * FROM scd2.check_target(%L)', t), 'target ' || t || ' is what its sources say') FROM unnest('{c_history,c_current,c_all,c_own,c_history_2}'::text[]) t;
+SELECT is((SELECT concat_ws(' ', source, erased_by, rows) FROM scd2.erasures), 'c Owner 19', 'that it was done is recorded');
+RESET SESSION AUTHORIZATION;
+SELECT is_empty($$SELECT * FROM scd2_internal.erasure e WHERE e::text LIKE '%marker%'$$, '... without the key');
+SET SESSION AUTHORIZATION "Owner";
+SELECT scd2.full_refresh('c_history'), scd2.full_refresh('c_all'), scd2.full_refresh('c_own') \g /dev/null
+SELECT scd2.sync() \g /dev/null
+SELECT is_empty($$SELECT * FROM anywhere('marker')$$, 'a full refresh does not bring it back');
+SELECT is((SELECT count(*) FROM scd2.table_at(NULL::c, :version - 2)), 1::bigint, 'and the table of former days is without it');
+INSERT INTO c VALUES (1, 'marker again', 'Este');
+SELECT scd2.sync() \g /dev/null
+SELECT results_eq('SELECT name, region FROM c_history WHERE id = 1', $$VALUES ('marker again', 'Este')$$, 'a new row with the key is a new row');
+DELETE FROM c WHERE id = 1;
+SELECT lives_ok($$SELECT * FROM scd2.erase('c', '{"id": "1"}')$$, 'erase waits until what deleted it is captured');
+SELECT scd2.sync() \g /dev/null
+SELECT is_empty($$SELECT * FROM anywhere('marker')$$, '... and leaves nothing');
+
+-- keys that the row had before
+CREATE TABLE k (id int PRIMARY KEY, name text);
+SELECT scd2.track('k'), scd2.track('k', 'k_own', sequence_by => 'struct(_commit_timestamp, _change_ordinal)', delete_sequence_by => 'struct(_commit_timestamp, _change_ordinal)') \g /dev/null
+SELECT scd2.sync() \g /dev/null
+INSERT INTO k VALUES (10, 'someone before'), (20, 'marker');
+DELETE FROM k WHERE id = 10;
+UPDATE k SET id = 10 WHERE id = 20;             -- 20 is wholly its own, 10 was another's before
+UPDATE k SET name = 'marker, changed';
+UPDATE k SET id = 30;
+INSERT INTO k VALUES (10, 'someone after');
+SELECT scd2.sync() \g /dev/null
+DELETE FROM k WHERE id = 30;
+SELECT scd2.sync() \g /dev/null
+SELECT is((SELECT count(*) FROM k_history WHERE name LIKE 'marker%'), 4::bigint, 'a row that had three keys');
+SELECT scd2.erase('k', '{"id": 30}') \g /dev/null
+SELECT bag_eq($$SELECT relation FROM anywhere('marker')$$, $$VALUES ('k_own')$$, 'is gone under all of them where that can be told');
+SELECT bag_eq('SELECT id, name, _change_type FROM k_changes', $$VALUES (10, 'someone before', 'insert'), (10, 'someone before', 'delete'), (10, 'someone after', 'insert')$$, 'others with one of them stay in the feed');
+SELECT bag_eq('SELECT id, name FROM k_history', $$VALUES (10, 'someone before'), (10, 'someone after')$$, 'and in the history');
+SELECT is_empty($$SELECT * FROM scd2.check_target('k_history')$$, 'which is what its sources say');
+SELECT is((SELECT count(*) FROM k_own WHERE id IN (20, 30)), 0::bigint, 'where a sequence of its own does not tell, keys that only it had are gone');
+
+-- event tables: what comes late
+-- event tables: what comes late
+CREATE TABLE ev (k numeric, v text, s int, op text);
+SELECT scd2.create_auto_cdc_flow('ev_2', 'ev', '{k}', 's', apply_as_deletes => 'op = ''D''', column_list => '{k,v}', stored_as_scd_type => 2, on_invalid_event => 'quarantine') \g /dev/null
+SELECT scd2.create_auto_cdc_flow('ev_1', 'ev', '{k}', 's', apply_as_deletes => 'op = ''D''', column_list => '{k,v}') \g /dev/null
+INSERT INTO ev VALUES (1, 'marker', 10, 'U'), (1, 'marker 2', 30, 'U'), (1, 'marker 2', 40, 'U'), (1, NULL, 50, 'D'), (2, 'other', 10, 'U'), (1.0, 'marker invalid', NULL, 'U'), (2, 'other invalid', NULL, 'U');
+SELECT scd2.alter_flow('ev_1', on_invalid_event => 'quarantine') \g /dev/null
+SELECT scd2.sync() \g /dev/null
+SELECT throws_ok($$SELECT * FROM scd2.erase('ev', '{"k": 1}')$$, '55000', NULL, 'the events must be gone from their table first');
+DELETE FROM ev WHERE k = 1;
+SELECT ok((SELECT count(*) FROM ev_2_memory WHERE k = 1) > 0 AND (SELECT count(*) FROM scd2.rejected_events WHERE event::text LIKE '%marker%') > 0, 'memory and rejected events have it');
+SELECT scd2.erase('ev', '{"k": 1}') \g /dev/null
+SELECT bag_eq($$SELECT relation FROM anywhere('marker')$$, $$VALUES ('k_own')$$, 'afterwards nothing has');
+SELECT is((SELECT count(*) FROM ev_2_memory WHERE k = 1) + (SELECT count(*) FROM ev_1_memory WHERE k = 1) + (SELECT count(*) FROM scd2.rejected_events WHERE event @> '{"k": 1}'), 0::bigint, 'under any spelling of the key');
+SELECT is((SELECT count(*) FROM scd2.rejected_events), 2::bigint, 'rejected events of others stay');
+INSERT INTO ev VALUES (1.00, 'marker', 10, 'U'), (1, 'marker late', 20, 'U'), (1, 'marker 2', 50, 'U'), (2, 'other 2', 20, 'U');
+SELECT scd2.sync() \g /dev/null
+SELECT is_empty('SELECT * FROM ev_2 WHERE k = 1 UNION ALL SELECT *, NULL, NULL FROM ev_1 WHERE k = 1', 'late events do not bring it back');
+SELECT results_eq('SELECT events = applied + duplicates + too_late + rejected + skipped, skipped FROM scd2.flows WHERE flow IN (''ev_1'', ''ev_2'')', $$VALUES (true, 3::bigint), (true, 3)$$, 'they are counted as skipped');
+INSERT INTO ev VALUES (1, 'a new one', 60, 'U');
+SELECT scd2.sync() \g /dev/null
+SELECT results_eq('SELECT v, __start_at FROM ev_2 WHERE k = 1', $$VALUES ('a new one', 60)$$, 'what is later is another');
+SELECT is_empty(format('SELECT * FROM scd2.check_target(%L)', t), 'what the sources say is without them too') FROM unnest('{ev_2,ev_1}'::text[]) t;
+SELECT lives_ok($$SELECT scd2.full_refresh('ev_2', key_filter => 'k = 1')$$, 'the key is made again');
+SELECT results_eq('SELECT v, __start_at FROM ev_2 WHERE k = 1', $$VALUES ('a new one', 60)$$, '... without what was erased');
+SELECT scd2.full_refresh('ev_2'), scd2.full_refresh('ev_1') \g /dev/null
+SELECT scd2.sync() \g /dev/null
+SELECT results_eq('SELECT v, __start_at FROM ev_2 WHERE k = 1', $$VALUES ('a new one', 60)$$, 'a full refresh neither');
+SELECT results_eq('SELECT v FROM ev_1 WHERE k = 1', $$VALUES ('a new one')$$, 'in both types');
+
+-- refusals
+CREATE TABLE plain (id int PRIMARY KEY);
+CREATE TABLE few (id int PRIMARY KEY, other int UNIQUE NOT NULL, v text);
+SELECT scd2.track('few', column_list => '{id,v}') \g /dev/null
+SELECT throws_ok($$SELECT scd2.erase('plain', '{"id": 1}')$$, '55000', NULL, 'nothing is made from a table');
+SELECT throws_ok($$SELECT scd2.erase('c', '{"region": "Sur"}')$$, '22023', NULL, 'columns that are no key');
+SELECT throws_ok($$SELECT scd2.erase('c', '{"nosuch": 1}')$$, '42703', NULL, 'no such column');
+SELECT throws_ok($$SELECT scd2.erase('c', '{"id": null}')$$, '22004', NULL, 'a NULL in the key');
+SELECT throws_ok($$SELECT scd2.erase('c', '[1]')$$, '22023', NULL, 'no object');
+SELECT throws_ok($$SELECT scd2.erase('c', '{"id": "x"}')$$, '22P02', NULL, 'no value of the type');
+SELECT throws_ok($$SELECT scd2.erase('few', '{"other": 1}')$$, '55000', NULL, 'a target that lacks the key''s column');
+BEGIN;
+INSERT INTO c VALUES (7);
+SELECT throws_ok($$SELECT scd2.erase('c', '{"id": 1}')$$, '25001', NULL, 'in a transaction that has written the table');
+ROLLBACK;
+RESET SESSION AUTHORIZATION;
+CREATE ROLE stranger;
+GRANT USAGE ON SCHEMA own TO stranger;
+SET SESSION AUTHORIZATION stranger;
+SELECT throws_ok($$SELECT scd2.erase('own.c', '{"id": 1}')$$, '42501', NULL, 'not the owner');
+SELECT is_empty('SELECT * FROM scd2.erasures', 'who does not see that it was done');
+RESET SESSION AUTHORIZATION;
+SELECT * FROM finish();
