@@ -45,6 +45,7 @@ int			scd2_debug_leaf_size = 1024 * 1024;
 int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
 int			scd2_debug_owners_code_limit = 60 * 1000;
+int			scd2_debug_purge_size = 64 * 1024;
 
 void		_PG_init(void);
 
@@ -139,6 +140,8 @@ define_settings(void)
 				   &scd2_debug_upkeep_every, 10 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_owners_code_limit", "How long checks and index expressions of a feed may take for a thousand rows, for tests.", NULL,
 				   &scd2_debug_owners_code_limit, 60 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_purge_size", "Up to which size targets are purged at once, and how much of others in one transaction, for tests.", NULL,
+				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

@@ -1,7 +1,7 @@
 /*
  * upkeep.c
  *		What feeds need from time to time: their BRIN indexes summarised, their last partitions cut,
- *		their old ones removed.
+ *		their old ones removed. And targets: old versions that purge_history() left to be removed.
  *
  * A BRIN index knows nothing of the pages that were added since it was last summarised: a read of
  * any range scans them all. Vacuum summarises, but comes for an insert-only table only when a fifth
@@ -17,6 +17,9 @@
  *
  * What is removed, and when, says 36_feed_retention.sql. Each feed has a transaction of its own:
  * what goes wrong with one concerns it alone, and is told in the server's log.
+ *
+ * A large target is purged (48_purge.sql) some pages at a time, one batch with each call while there
+ * is more to do, so that flows come between.
  *
  * Sizes and first rows are looked at here and not by SQL, which would wait for locks, and run code
  * of the owner (src/ask.c).
@@ -43,6 +46,7 @@
 #include "feed/retention.h"
 #include "feed/upkeep.h"
 #include "worker/failpoint.h"
+#include "worker/worker.h"
 
 #define BUSY_FACTOR		6		/* how much more seldom a busy worker looks */
 #define FAILED_PAUSE	60		/* looks */
@@ -57,10 +61,11 @@ typedef struct Leaf
 	bool		seen;			/* in the look that goes on */
 } Leaf;
 
-/* A feed from which nothing could be removed. */
+/* A feed from which nothing could be removed, or a target. */
 typedef struct PutOff
 {
-	int			feed_id;
+	bool		is_target;
+	Oid			id;				/* of a feed, its number */
 	TimestampTz until;
 } PutOff;
 
@@ -260,21 +265,27 @@ end_work(void)
 
 /*
  * Calls a function in a transaction of its own. Returns whether it went well: an error is told and
- * goes no further.
+ * goes no further. "answer", if given: whether the function said true.
  */
 static bool
-attempt(const char *call, Oid type, Datum argument, const char *fail_point)
+attempt(const char *call, Oid type, Datum argument, const char *fail_point, bool *answer)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	volatile bool done = false;
 
 	PG_TRY();
 	{
+		bool		isnull = true;
+		bool		value;
+
 		begin_work();
 		if (SPI_execute_with_args(call, 1, &type, &argument, NULL, false, 0) != SPI_OK_SELECT)
 			elog(ERROR, "could not execute \"%s\"", call);
+		value = answer != NULL && DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 		SCD2_FAIL_POINT(fail_point);
 		end_work();
+		if (answer != NULL)
+			*answer = value && !isnull;
 		done = true;
 	}
 	PG_CATCH();
@@ -285,6 +296,7 @@ attempt(const char *call, Oid type, Datum argument, const char *fail_point)
 		AbortOutOfAnyTransaction();
 	}
 	PG_END_TRY();
+	scd2_mark_writes(false);
 	MemoryContextSwitchTo(cxt);
 	return done;
 }
@@ -298,7 +310,7 @@ cut_feeds(List *cuts)
 	{
 		Cut		   *cut = lfirst(lc);
 
-		if (!attempt("SELECT scd2_internal.cut_feed($1)", OIDOID, ObjectIdGetDatum(cut->feed), "feed cut"))
+		if (!attempt("SELECT scd2_internal.cut_feed($1)", OIDOID, ObjectIdGetDatum(cut->feed), "feed cut", NULL))
 			cut->leaf->retry_at = GetCurrentTimestamp() + pause_after_failure();
 	}
 }
@@ -311,25 +323,25 @@ expire_readers(void)
 		elog(ERROR, "could not look after readers");
 }
 
-/* Feeds from which something is to be removed, in "cxt". In a transaction, within SPI. */
+/* The numbers that a query gives, in "cxt". In a transaction, within SPI. */
 static List *
-feeds_to_retain(MemoryContext cxt)
+numbers(const char *query, MemoryContext cxt)
 {
-	List	   *feeds = NIL;
+	List	   *result = NIL;
 	MemoryContext old;
 	bool		isnull;
 
-	if (SPI_execute("SELECT scd2_internal.feeds_to_retain()", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not list feeds");
+	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not execute \"%s\"", query);
 	old = MemoryContextSwitchTo(cxt);
 	for (uint64 i = 0; i < SPI_processed; i++)
-		feeds = lappend_int(feeds, DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+		result = lappend_int(result, DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
 	MemoryContextSwitchTo(old);
-	return feeds;
+	return result;
 }
 
 static bool
-is_put_off(int feed_id, TimestampTz now)
+is_put_off(bool is_target, Oid id, TimestampTz now)
 {
 	ListCell   *lc;
 
@@ -337,7 +349,7 @@ is_put_off(int feed_id, TimestampTz now)
 	{
 		PutOff	   *entry = lfirst(lc);
 
-		if (entry->feed_id == feed_id && entry->until > now)
+		if (entry->is_target == is_target && entry->id == id && entry->until > now)
 			return true;
 		if (entry->until <= now)
 		{
@@ -349,34 +361,65 @@ is_put_off(int feed_id, TimestampTz now)
 }
 
 static void
+put_it_off(bool is_target, Oid id)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	PutOff	   *entry = palloc(sizeof(PutOff));
+
+	entry->is_target = is_target;
+	entry->id = id;
+	entry->until = GetCurrentTimestamp() + pause_after_failure();
+	put_off = lappend(put_off, entry);
+	MemoryContextSwitchTo(old);
+}
+
+static void
 retain_feeds(List *feeds)
 {
 	ListCell   *lc;
 
 	foreach(lc, feeds)
-	{
-		MemoryContext old;
-		PutOff	   *entry;
+		if (!is_put_off(false, lfirst_int(lc), GetCurrentTimestamp()) &&
+			!attempt("SELECT scd2_internal.retain_feed($1)", INT4OID, Int32GetDatum(lfirst_int(lc)), "feed retained", NULL))
+			put_it_off(false, lfirst_int(lc));
+}
 
-		if (is_put_off(lfirst_int(lc), GetCurrentTimestamp()) ||
-			attempt("SELECT scd2_internal.retain_feed($1)", INT4OID, Int32GetDatum(lfirst_int(lc)), "feed retained"))
-			continue;
-		old = MemoryContextSwitchTo(TopMemoryContext);
-		entry = palloc(sizeof(PutOff));
-		entry->feed_id = lfirst_int(lc);
-		entry->until = GetCurrentTimestamp() + pause_after_failure();
-		put_off = lappend(put_off, entry);
-		MemoryContextSwitchTo(old);
+/* A batch of each target that is being purged. Returns whether there is more to do. */
+static bool
+purge_targets(void)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *targets;
+	ListCell   *lc;
+	bool		more = false;
+
+	begin_work();
+	targets = numbers("SELECT target_relid::integer FROM scd2_internal.purge", cxt);
+	end_work();
+	MemoryContextSwitchTo(cxt);
+	foreach(lc, targets)
+	{
+		Oid			target = (Oid) lfirst_int(lc);
+		bool		goes_on = false;
+
+		if (!is_put_off(true, target, GetCurrentTimestamp()) &&
+			!attempt("SELECT scd2_internal.purge_some($1)", OIDOID, ObjectIdGetDatum(target), "target purged", &goes_on))
+			put_it_off(true, target);
+		more |= goes_on;
 	}
+	list_free(targets);
+	return more;
 }
 
 /*
  * Looks after the feeds, if that is due. Outside a transaction, between other work ("busy") or with
- * nothing else to do. An error ends the worker, which begins anew.
+ * nothing else to do. Returns whether there is more to do at once. An error ends the worker, which
+ * begins anew.
  */
-void
+bool
 scd2_feed_upkeep(bool busy)
 {
+	static bool purging = false;
 	static TimestampTz last_look = 0;
 	TimestampTz now = GetCurrentTimestamp();
 	MemoryContext cxt = CurrentMemoryContext;
@@ -384,18 +427,24 @@ scd2_feed_upkeep(bool busy)
 	List	   *old;
 
 	if (now - last_look < (TimestampTz) scd2_debug_upkeep_every * 1000 * (busy ? BUSY_FACTOR : 1))
-		return;
+	{
+		if (purging)
+			purging = purge_targets();
+		return purging;
+	}
 	last_look = now;
 	pgstat_report_activity(STATE_RUNNING, "looking after feeds");
 	begin_work();
 	cuts = look_at_all(cxt);
 	expire_readers();
-	old = feeds_to_retain(cxt);
+	old = numbers("SELECT scd2_internal.feeds_to_retain()", cxt);
 	end_work();
 	MemoryContextSwitchTo(cxt);
 	cut_feeds(cuts);
 	retain_feeds(old);
 	list_free_deep(cuts);
 	list_free(old);
+	purging = purge_targets();
 	pgstat_report_activity(STATE_IDLE, NULL);
+	return purging;
 }

@@ -5,6 +5,6 @@
 #ifndef SCD2_FEED_UPKEEP_H
 #define SCD2_FEED_UPKEEP_H
 
-extern void scd2_feed_upkeep(bool busy);
+extern bool scd2_feed_upkeep(bool busy);
 
 #endif							/* SCD2_FEED_UPKEEP_H */

@@ -548,7 +548,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 			take_invalid(r, slot, invalid);
 		return true;
 	}
-	if (r->flow->max_lateness != NULL && !r->cutting && !scd2_lateness_see(work, slot))
+	if (scd2_can_be_too_late(r->flow) && !r->cutting && !scd2_lateness_see(work, slot))
 	{
 		if (!is_end)
 			take_too_late(r, slot);

@@ -260,8 +260,7 @@ check_row(CompareReceiver *r, TupleTableSlot *slot)
 	if (r->inside > 0 && !DatumGetBool(slot->tts_values[r->inside]))
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
 						errmsg("a row of the snapshot of flow \"%s\" is out of its scope", flow->name),
-						errdetail("Its key is (%s).", scd2_key_text(flow, slot->tts_values, slot->tts_isnull)),
-						errhint("The scope is %s.", flow->scope)));
+						errdetail("Its key is (%s), the scope %s.", scd2_key_text(flow, slot->tts_values, slot->tts_isnull), flow->scope)));
 }
 
 /* From the source's side of the join, or, of a key that it lacks, from one of the others. */

@@ -273,7 +273,7 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("flow \"%s\" cannot begin at version " INT64_FORMAT, flow->name, state->begin_version),
 						errdetail("A TRUNCATE at version " INT64_FORMAT " does not say which rows it took.", version),
-						errhint("Create the flow with starting_version => " INT64_FORMAT " or without.", version)));
+						errhint("SELECT scd2.drop_flow(%s, drop_target => true); -- then create it with starting_version => " INT64_FORMAT ", or without", quote_literal_cstr(flow->name), version)));
 	/* A refresh was asked for that loses nothing; what readers see is still whole. */
 	if (!state->fresh)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -355,28 +355,83 @@ scd2_empty_target(Scd2Flow *flow)
 		delete_memory(flow);
 }
 
-/* The events that are there, as the snapshot S sees them; returns S. */
-static Datum
-read_source_events(Scd2Work *work)
+/* What became of the rows that were there at the flow's beginning, as far as S sees. */
+typedef enum RowsFate
 {
-	char	   *snapshot;
+	ROWS_STAYED,
+	ROWS_CHANGED,				/* some were updated or deleted */
+	ROWS_TRUNCATED
+} RowsFate;
+
+/* After capture has passed S. Nobody who cleans up his event table soon takes events away with it. */
+static RowsFate
+fate_of_rows(Scd2Flow *flow, int64 version, Datum snapshot)
+{
+	StringInfoData sql;
+	Oid			types[] = {INT8OID, PG_SNAPSHOTOID};
+	Datum		args[] = {Int64GetDatum(version), snapshot};
+	RowsFate	fate = ROWS_STAYED;
+	bool		isnull;
+
+	initStringInfo(&sql);
+	scd2_sql(&sql, "SELECT _change_type = 'truncate' FROM %s WHERE _commit_version > $1 AND _change_type <> 'insert'"
+			 " AND pg_visible_in_snapshot(_xid, $2) ORDER BY 1 DESC LIMIT 1", flow->feed_sql);
+	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read the feed");
+	if (SPI_processed > 0)
+		fate = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull)) ? ROWS_TRUNCATED : ROWS_CHANGED;
+	return fate;
+}
+
+/* The events that were there at the flow's beginning, by undoing what came since. */
+static void
+read_first_events(Scd2Work *work, int64 version)
+{
+	Datum		args[] = {Int64GetDatum(version)};
+
+	work->flow->from_beginning = true;
+	work->flow->stale = true;	/* what is prepared for that is of no use later */
+	scd2_read_arrivals(work, SCD2_READ_SOURCE, 1, args);
+	work->flow->from_beginning = false;
+}
+
+/*
+ * The events that are there, as the snapshot S sees them; returns S. Of a flow that is new ("fate"
+ * is asked for), those that were there when it began: rows that somebody changed since, before S was
+ * taken, count as they were, and what a TRUNCATE took is lost.
+ */
+static Datum
+read_source_events(Scd2Work *work, int64 version, RowsFate *fate)
+{
+	Scd2Flow   *flow = work->flow;
+	Datum		snapshot;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_execute("SELECT pg_current_snapshot()", true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not get the snapshot");
-	snapshot = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	scd2_read_arrivals(work, SCD2_READ_SOURCE, 0, NULL);
+	snapshot = OidFunctionCall0(F_PG_CURRENT_SNAPSHOT);
+	if (fate != NULL)
+	{
+		wait_for_capture(flow);
+		*fate = fate_of_rows(flow, version, snapshot);
+	}
+	if (fate == NULL || *fate == ROWS_STAYED)
+		scd2_read_arrivals(work, SCD2_READ_SOURCE, 0, NULL);
 	PopActiveSnapshot();
+	if (fate != NULL && *fate == ROWS_CHANGED)
+		read_first_events(work, version);
+	if (fate != NULL && *fate == ROWS_TRUNCATED)
+		ereport(WARNING, (errmsg("flow \"%s\" begins without the events that were there", flow->name),
+						  errdetail("The source was truncated before they were read.")));
 	scd2_read_cuts(work);
 	scd2_work_write(work);
 	scd2_work_again(work);
-	return OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot));
+	return snapshot;
 }
 
 /*
  * Rows that are there are events like any: they go through the timeline, and so do those that came
  * into the feed meanwhile and that S does not see. All that was captured before S was taken is
- * visible in it, so the feed is read from there on; order does not matter.
+ * visible in it, so the feed is read from there on; order does not matter. (If rows were changed
+ * since the flow's beginning, all that came after that is left to batches.)
  */
 static void
 copy_events(Scd2Flow *flow, Scd2FlowState *state)
@@ -384,6 +439,7 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	TimestampTz started = GetCurrentTimestamp();
 	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
 	bool		alone = scd2_has_target_for_itself(flow);
+	RowsFate	fate = ROWS_STAYED;
 	Scd2Work   *work;
 	Datum		args[4];
 
@@ -398,9 +454,9 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	if (alone)
 		scd2_empty_target(flow);
 	scd2_lock_source(flow);
-	args[2] = read_source_events(work);
+	args[2] = read_source_events(work, state->begin_version, state->fresh && !flow->once ? &fate : NULL);
 	args[1] = Int64GetDatum(state->begin_version);
-	if (!flow->once)
+	if (!flow->once && fate == ROWS_STAYED)
 	{
 		wait_for_capture(flow);
 		args[0] = Int64GetDatum(Max(captured, state->begin_version));

@@ -71,7 +71,7 @@ field_array(const char *name, int *n)
 static const char definition_query[] =
 	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
-	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
+	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.purged_before, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id) AS others, f.closes,"
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
@@ -184,6 +184,7 @@ read_events_definition(Scd2Flow *flow)
 	flow->apply_as_truncates = field("apply_as_truncates");
 	flow->source_filter = field("source_filter");
 	flow->max_lateness = field("max_lateness");
+	flow->purged_before = field("purged_before");
 	flow->quarantine = strcmp(field("on_invalid_event"), "quarantine") == 0;
 	flow->kept_out = field("kept_out");
 }

@@ -23,6 +23,7 @@ typedef enum Scd2Statement
 	SCD2_HORIZON,				/* when $1 has been seen and it was at $2 */
 	SCD2_FORGET,				/* what is remembered below $1 */
 	SCD2_REMEMBER_ENDS,			/* deletes that end rows at $1 */
+	SCD2_COMPLETE,				/* what began rows when others ended that are to go, for they ended before $1 */
 	SCD2_INSERT,
 	SCD2_CLOSE_ROWS,
 	SCD2_REWRITE,
@@ -94,7 +95,8 @@ typedef struct Scd2Flow
 	char	   *apply_as_truncates;
 	char	   *source_filter;
 	bool		quarantine;		/* of invalid events */
-	char	   *max_lateness;	/* NULL: events are never too late */
+	char	   *max_lateness;	/* NULL: events are never too late, */
+	char	   *purged_before;	/* unless they are below this, as text; NULL: it is not */
 	bool		shared;			/* other flows write into the target too, or there are marks */
 	bool		others;			/* other flows do */
 	bool		closes;			/* changes that are the net effect of each version, at its commit: a delete yields */

@@ -170,6 +170,22 @@ scd2_lateness_joined(Scd2Work *work)
 }
 
 /*
+ * The horizon is raised by hand, and rows that ended before it will go: forgets what is below it,
+ * and remembers the deletes that end rows there, as a flow does that joins.
+ */
+void
+scd2_lateness_purge(Scd2Work *work, Datum before)
+{
+	if (work->flow->shape.ignores_null != NULL)
+		run(work->flow, SCD2_COMPLETE, before);
+	CommandCounterIncrement();
+	run(work->flow, SCD2_FORGET, before);
+	CommandCounterIncrement();
+	run(work->flow, SCD2_REMEMBER_ENDS, before);
+	CommandCounterIncrement();
+}
+
+/*
  * Looks at an event: false if it is too late. Else the highest sequence seen may move. (The end of
  * a row is as late as its beginning.)
  */
@@ -387,4 +403,20 @@ scd2_append_remember_ends(StringInfo sql, Scd2Flow *flow)
 	scd2_sql(sql, " AND n.%I = $1) AND NOT EXISTS (SELECT FROM ONLY %s AS m WHERE ", flow->start_column, flow->memory_sql);
 	append_same_key(sql, flow, "m", "t");
 	scd2_sql(sql, " AND m._sequence = $1)");
+}
+
+/*
+ * Where NULL says nothing: what the first upsert of a row took over from the row before, which ends
+ * before $1, becomes its own.
+ */
+void
+scd2_append_complete(StringInfo sql, Scd2Flow *flow)
+{
+	scd2_sql(sql, "UPDATE ONLY %s AS m SET _kind = 'w'", flow->memory_sql);
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		if (flow->shape.ignores_null[i])
+			scd2_sql(sql, ", %I = COALESCE(m.%I, t.%I)", flow->columns[i], flow->columns[i], flow->columns[i]);
+	scd2_sql(sql, " FROM ONLY %s AS t WHERE ", flow->target_sql);
+	append_same_key(sql, flow, "t", "m");
+	scd2_sql(sql, " AND t.%I = m._sequence AND t.%I < $1 AND m._kind = 's'", flow->end_column, flow->end_column);
 }

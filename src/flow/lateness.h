@@ -14,6 +14,7 @@ extern void scd2_lateness_load(Scd2Flow *flow);
 extern void scd2_lateness_begin(Scd2Flow *flow, bool joins);
 extern bool scd2_lateness_lowest(Scd2Flow *flow, Datum *lowest);
 extern void scd2_lateness_joined(Scd2Work *work);
+extern void scd2_lateness_purge(Scd2Work *work, Datum before);
 extern bool scd2_lateness_see(Scd2Work *work, TupleTableSlot *slot);
 extern int	scd2_lateness_args(Scd2Flow *flow, Datum *args, int nargs);
 extern void scd2_lateness_finish(Scd2Work *work);
@@ -24,5 +25,6 @@ extern void scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequen
 extern void scd2_append_horizon(StringInfo sql, Scd2Flow *flow, const char *highest);
 extern void scd2_append_forget(StringInfo sql, Scd2Flow *flow);
 extern void scd2_append_remember_ends(StringInfo sql, Scd2Flow *flow);
+extern void scd2_append_complete(StringInfo sql, Scd2Flow *flow);
 
 #endif							/* SCD2_FLOW_LATENESS_H */

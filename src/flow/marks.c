@@ -93,6 +93,26 @@ scd2_sequence_value(Scd2Flow *flow, const char *text)
 	return value;
 }
 
+/*
+ * A sequence as somebody writes it, in his settings; as the target's owner, whose type it may be.
+ */
+Datum
+scd2_sequence_from_user(Scd2Flow *flow, char *text)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Scd2Identity self;
+	Oid			input;
+	Oid			ioparam;
+	Datum		sequence;
+
+	scd2_become(target->rd_rel->relowner, &self);
+	table_close(target, NoLock);
+	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
+	sequence = OidInputFunctionCall(input, text, ioparam, -1);
+	scd2_become_self_again(&self);
+	return sequence;
+}
+
 static List *
 read_settings(HeapTuple row, TupleDesc desc, int column)
 {

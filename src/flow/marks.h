@@ -13,5 +13,6 @@ extern void scd2_assume_horizon(Scd2Flow *flow, Datum sequence);
 extern void scd2_record_horizon(Scd2Flow *flow, Datum sequence);
 extern char *scd2_sequence_text(Scd2Flow *flow, Datum sequence);
 extern Datum scd2_sequence_value(Scd2Flow *flow, const char *text);
+extern Datum scd2_sequence_from_user(Scd2Flow *flow, char *text);
 
 #endif							/* SCD2_FLOW_MARKS_H */

@@ -505,27 +505,8 @@ is_newer(Scd2Flow *flow, Datum version, bool *first)
 	if (order < 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("snapshot version %s of flow \"%s\" is older than the last, %s",
-							   scd2_sequence_text(flow, version), flow->name, scd2_sequence_text(flow, last)),
-						errhint("Versions of snapshots must grow.")));
+							   scd2_sequence_text(flow, version), flow->name, scd2_sequence_text(flow, last))));
 	return order > 0;
-}
-
-/* A version as text, in the caller's settings, which are his; as the target's owner, whose type it may be. */
-static Datum
-version_from_text(Scd2Flow *flow, char *text)
-{
-	Relation	target = table_open(flow->target, AccessShareLock);
-	Scd2Identity self;
-	Oid			input;
-	Oid			ioparam;
-	Datum		version;
-
-	scd2_become(target->rd_rel->relowner, &self);
-	table_close(target, NoLock);
-	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
-	version = OidInputFunctionCall(input, text, ioparam, -1);
-	scd2_become_self_again(&self);
-	return version;
 }
 
 /*
@@ -552,7 +533,7 @@ query_version(Scd2Flow *flow, Datum *version)
 	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) == flow->sequence_type)
 		*version = value;
 	else
-		*version = version_from_text(flow, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
+		*version = scd2_sequence_from_user(flow, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 	return true;
 }
 
@@ -641,7 +622,7 @@ apply_by_hand(Scd2Flow *flow, char *version, SnapshotRequest *request)
 
 	if (!scd2_state_read(&state))
 		elog(ERROR, "state of flow %d is gone", flow->flow_id);
-	request->version = version_from_text(flow, version);
+	request->version = scd2_sequence_from_user(flow, version);
 	if (!is_newer(flow, request->version, &request->first))
 	{
 		say_skipped(flow, request->version);

@@ -423,12 +423,21 @@ append_invalid(StringInfo sql, Scd2Flow *flow, const char *sequence)
 }
 
 /*
+ * Is there a horizon below which events are not accepted?
+ */
+bool
+scd2_can_be_too_late(Scd2Flow *flow)
+{
+	return flow->max_lateness != NULL || flow->purged_before != NULL;
+}
+
+/*
  * Do the statements that read bring events as JSON, if those may not be taken?
  */
 bool
 scd2_keeps_events(Scd2Flow *flow)
 {
-	return flow->quarantine || flow->max_lateness != NULL;
+	return flow->quarantine || scd2_can_be_too_late(flow);
 }
 
 /* The horizon that a row of the feed met; NULL: none. The last two arguments say what it was before. */
@@ -440,11 +449,17 @@ horizon_met(Scd2Flow *flow, Scd2Statement which, const char *moves)
 	char	   *type = format_type_be_qualified(flow->sequence_type);
 
 	initStringInfo(&sql);
-	if (flow->max_lateness == NULL || which == SCD2_READ_SOURCE)
+	if (!scd2_can_be_too_late(flow) || which == SCD2_READ_SOURCE)
 		return psprintf("NULL::%s", type);
 	scd2_sql(&sql, "GREATEST(");
-	scd2_append_horizon(&sql, flow, psprintf("GREATEST(max(%s) OVER (ORDER BY _commit_version, _change_ordinal), NULLIF($%d, '')::%s)", moves, highest, type));
-	scd2_sql(&sql, ", NULLIF($%d, '')::%s)", highest + 1, type);
+	if (flow->max_lateness != NULL)
+	{
+		scd2_append_horizon(&sql, flow, psprintf("GREATEST(max(%s) OVER (ORDER BY _commit_version, _change_ordinal), NULLIF($%d, '')::%s)", moves, highest, type));
+		scd2_sql(&sql, ", NULLIF($%d, '')::%s", highest + 1, type);
+	}
+	if (flow->purged_before != NULL)
+		scd2_sql(&sql, flow->max_lateness != NULL ? ", %L::%s" : "%L::%s", flow->purged_before, type);
+	scd2_sql(&sql, ")");
 	return sql.data;
 }
 
@@ -470,7 +485,7 @@ static void
 append_rejected(StringInfo sql, Scd2Flow *flow, const char *sequence, const char *invalid, const char *horizon)
 {
 	scd2_sql(sql, ", CASE WHEN %s", invalid);
-	if (flow->max_lateness != NULL)
+	if (scd2_can_be_too_late(flow))
 		scd2_append_comparison(sql, psprintf(" OR %s", sequence), scd2_sequence_operator(flow, BTLessStrategyNumber), horizon);
 	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last,_scd2_cut,_scd2_new}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
@@ -761,8 +776,11 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 			break;
 		case SCD2_FORGET:
 		case SCD2_REMEMBER_ENDS:
+		case SCD2_COMPLETE:
 			if (which == SCD2_FORGET)
 				scd2_append_forget(&sql, flow);
+			else if (which == SCD2_COMPLETE)
+				scd2_append_complete(&sql, flow);
 			else
 				scd2_append_remember_ends(&sql, flow);
 			argtypes[0] = flow->sequence_type;

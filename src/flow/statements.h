@@ -42,6 +42,7 @@ enum
 #define SCD2_MOST_ARGUMENTS	6
 
 extern char *scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *nargs);
+extern bool scd2_can_be_too_late(Scd2Flow *flow);
 extern bool scd2_keeps_events(Scd2Flow *flow);
 extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern void scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b);

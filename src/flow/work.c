@@ -520,7 +520,8 @@ write_store(Scd2Work *work, Scd2Statement which, Scd2Store store, int64 *done)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 						errmsg("target %s did not take all rows: " INT64_FORMAT " of " INT64_FORMAT,
 							   work->flow->target_sql, (int64) SPI_processed, work->store_rows[store]),
-						errhint("Look for triggers or rules on it that suppress rows.")));
+						errhint("SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal; -- one of them suppresses rows, or a rule does",
+								quote_literal_cstr(work->flow->target_sql))));
 	*done += SPI_processed;
 }
 

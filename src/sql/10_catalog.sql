@@ -149,6 +149,8 @@ CREATE TABLE scd2_internal.flow (
     source_filter    text,
     on_invalid_event text NOT NULL DEFAULT 'fail' CHECK (on_invalid_event IN ('fail', 'quarantine')),
     max_lateness     text,                              -- how far behind the highest sequence an event may be; NULL: it is never too late
+    purged_before    text,                              -- versions that ended before it were removed (purge_history), and events below it
+                                                        -- are too late; in the text form of sequence_type; NULL: none were
     memory_name      name,                              -- in the target's schema: what rows do not show of events; NULL: they come in order
     memory_relid     scd2_internal.relation,
     scope            text,                              -- 'snapshots': an expression over the keys; NULL: all
@@ -229,9 +231,21 @@ CREATE TABLE scd2_internal.mark (
     scope         text,                                 -- snapshot: of which keys it speaks, an expression; NULL: of all
     scope_alias   name,                                 -- what its columns may be qualified with
     scope_settings text[],                              -- under which it was written
-    flow_id       integer                               -- that brought it
+    flow_id       integer                               -- that brought it; NULL: purge_history()
 );
 CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
+
+-- Targets that are too large for purge_history() to remove old versions in its caller's transaction: the worker that
+-- looks after feeds goes on, some pages at a time.
+CREATE TABLE scd2_internal.purge (
+    target_relid   oid PRIMARY KEY,
+    before         text NOT NULL,                       -- in the text form of the target's sequence type
+    storage        oid NOT NULL,                        -- relfilenode of the target: another, and it begins again
+    next_block     bigint NOT NULL DEFAULT 0,
+    rows_done      bigint NOT NULL DEFAULT 0,
+    rows_estimated bigint NOT NULL,
+    started        timestamptz NOT NULL DEFAULT now()
+);
 
 -- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are
 -- too late.

@@ -72,7 +72,7 @@ COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS
     'Since when a feed is, what of it can be read, and which versions it lacks.';
 
 CREATE FUNCTION scd2_internal.refuse_start(f scd2_internal.feed, asked text, enabled_version bigint, enabled_at timestamptz, earliest bigint,
-    removed_until timestamptz, removed_at timestamptz) RETURNS void
+    removed_until timestamptz, removed_at timestamptz, hint text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM scd2_internal.refuse('22023',
@@ -81,10 +81,10 @@ BEGIN
              THEN format('It has changes since version %s; older ones%s were removed at %s (it keeps them for %s).', earliest, ', up to ' || removed_until || ',', removed_at,
                   coalesce(f.retention::text, current_setting('pg_scd2.feed_retention')))
              ELSE format('It was enabled at version %s (%s); changes before that were not recorded.', enabled_version, enabled_at) END,
-        format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, earliest));
+        coalesce(hint, format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, earliest)));
 END $$;
-COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, bigint, timestamptz, timestamptz) IS
-    'Raises 22023: what was asked for, what is there since when, and why and since when the rest is not.';
+COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, bigint, timestamptz, timestamptz, text) IS
+    'Raises 22023: what was asked for, what is there since when, and why and since when the rest is not. hint: NULL: how to read what is there.';
 
 -- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
 -- it.
@@ -148,7 +148,8 @@ BEGIN
     gap := extent.gap;
     PERFORM scd2_internal.check_order(starting_version, ending_version, starting_timestamp, ending_timestamp);
     PERFORM scd2_internal.refuse_start(f, coalesce('version ' || starting_version, starting_timestamp::text), extent.enabled_version, extent.enabled_at, earliest,
-                held.removed_until, held.removed_at)
+                held.removed_until, held.removed_at,
+                CASE WHEN across_gap THEN format('SELECT * FROM scd2.table_at(NULL::%s, %s);', f.source_relid::regclass, lowest) END)
         WHERE starting_version < coalesce(lowest, earliest) OR starting_timestamp < extent.enabled_at
            OR starting_timestamp < held.removed_until OR starting_timestamp = held.removed_until AND NOT across_gap;
     -- "All that is there" is what the snapshot sees.

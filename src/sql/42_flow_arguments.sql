@@ -2,15 +2,15 @@
 --
 -- Checked when the flow is declared, by name, never left to the first batch.
 
--- Arguments that are not for this kind of flow.
-CREATE FUNCTION scd2_internal.refuse_unsupported(argument text, given boolean) RETURNS void
+CREATE FUNCTION scd2_internal.check_not_repeated(once boolean, refresh_interval interval) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF given THEN
-        RAISE feature_not_supported USING MESSAGE = format('argument %s is not supported yet', argument);
+    IF once AND refresh_interval > '0' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'once and refresh_interval exclude each other',
+            DETAIL = 'A flow that reads its source once has nothing to look at again.';
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.refuse_unsupported(text, boolean) IS 'Raises 0A000 if the argument was given';
+COMMENT ON FUNCTION scd2_internal.check_not_repeated(boolean, interval) IS 'Raises 22023 if both are given';
 
 CREATE FUNCTION scd2_internal.flow_name(wanted name, relation name) RETURNS name
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -509,6 +509,7 @@ BEGIN
         PERFORM scd2_internal.undress_target(doomed.target_relid, doomed.sequence_type);
         DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = doomed.target_relid;
         DELETE FROM scd2_internal.erased_key AS e WHERE e.target_relid = doomed.target_relid;
+        DELETE FROM scd2_internal.purge AS p WHERE p.target_relid = doomed.target_relid;
         IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.memory_relid) THEN
             EXECUTE format('DROP TABLE %s', doomed.memory_relid::regclass);
         END IF;

@@ -129,7 +129,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL', CASE
             WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
+    PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
 
     asked.keys := keys;
     asked.scd_type := stored_as_scd_type;
@@ -198,7 +198,7 @@ COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text
     'Declares a flow that keeps "target" (created if it is not there) from "source": a change data feed, a table whose '
     'rows are events, or, with once, any relation whose rows are events; returns the flow''s name. '
     'Errors: 42501 not the owner, 42703/42701 columns, 42804/55000 a target or keys that do not fit, 22023 arguments, '
-    '0A000 what is not supported yet.';
+    '0A000 flows that cannot share a target.';
 
 -- track, untrack
 

@@ -124,15 +124,20 @@ BEGIN
             max_lateness) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text, NULL::text));
         RETURN;
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('on_invalid_event over a feed with its default sequence',
-        asked.input = 'net' AND on_invalid_event IS NOT NULL);
+    IF asked.input = 'net' AND on_invalid_event IS NOT NULL THEN
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('flow "%s" has no invalid events: its sequence is that of the commits', name);
+    END IF;
     IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
         RAISE invalid_parameter_value
             USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid',
             name);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('sequence_by over a feed', asked.input <> 'events'
-        AND sequence_by IS NOT NULL);
+    IF asked.input <> 'events' AND sequence_by IS NOT NULL THEN
+        RAISE feature_not_supported
+            USING MESSAGE = format('sequence_by of flow "%s", which is over a feed, cannot be altered', name),
+            DETAIL = 'Rows that were applied by the old one are deleted by the new one.';
+    END IF;
     asked.source_filter := coalesce(source_filter, asked.source_filter);
     asked.apply_as_deletes := coalesce(apply_as_deletes, asked.apply_as_deletes);
     asked.refresh_interval := coalesce(refresh_interval, asked.refresh_interval);
@@ -144,8 +149,10 @@ BEGIN
                 USING MESSAGE = format('flow "%s" remembers its sequence in column "%s"', name, asked.sequence_column),
                 DETAIL = 'Another sequence_by would not agree with what is there.';
         END IF;
-        PERFORM scd2_internal.refuse_unsupported('sequence_by with a struct',
-            (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f));
+        IF (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f) THEN
+            RAISE feature_not_supported USING MESSAGE = 'sequence_by cannot become a struct',
+                DETAIL = 'The interval columns have the type of the sequence.';
+        END IF;
         asked.sequence_by := sequence_by;
     END IF;
     asked := scd2_internal.with_altered_expressions(asked, source_filter, apply_as_deletes);
@@ -293,6 +300,7 @@ BEGIN
     PERFORM scd2_internal.check_feed_runs(f.feed_id, s.begin_version)
         FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) WHERE f.target_relid = target
             AND f.flow_id <> refreshed.flow_id;
+    PERFORM scd2_internal.forget_purge(target);
     -- begins anew with the events that are there, of all flows into the target
     IF refreshed.input IN ('events', 'snapshots')
         OR EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id)

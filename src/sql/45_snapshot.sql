@@ -111,7 +111,7 @@ BEGIN
     PERFORM scd2_internal.check_keys_immediate(first.source_relid, first.keys);
     first := scd2_internal.give_memory(first, first.target_relid, 0);
     UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid,
-            input = 'changes', closes = true, sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
+            input = 'changes', closes = true, purged_before = NULL, sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
             apply_as_truncates = coalesce(f.apply_as_truncates, '_change_type = ''truncate''')
         WHERE f.flow_id = first.flow_id;
     INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)
@@ -138,7 +138,7 @@ BEGIN
     END IF;
     first := scd2_internal.give_memory(first, first.target_relid, (SELECT t.typcollation FROM pg_type AS t
         WHERE t.oid = first.sequence_type::regtype));
-    UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid
+    UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid, purged_before = NULL
         WHERE f.flow_id = first.flow_id;
     INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id, scope,
         scope_alias, scope_settings)
@@ -169,7 +169,7 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL',
             CASE WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval IS NOT NULL);
+    PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
     IF refresh_interval <= '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must be positive',
             HINT = 'Without one, only scd2.apply_snapshot() applies snapshots.';
@@ -321,8 +321,7 @@ BEGIN
     IF altered.refresh_interval < '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be negative';
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', altered.once
-        AND altered.refresh_interval > '0');
+    PERFORM scd2_internal.check_not_repeated(altered.once, altered.refresh_interval);
     PERFORM scd2_internal.check_snapshot_schedule(altered, altered.sequence_type);
     UPDATE scd2_internal.flow AS f SET refresh_interval = altered.refresh_interval, definition = f.definition + 1
         WHERE f.flow_id = altered.flow_id;

@@ -137,7 +137,7 @@ BEGIN
     IF refresh_interval IS NULL OR refresh_interval < '0' THEN
         RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
     END IF;
-    PERFORM scd2_internal.refuse_unsupported('once with refresh_interval', once AND refresh_interval > '0');
+    PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
     PERFORM scd2_internal.check_append_source(caller, source, once);
     IF NOT once THEN
         feed_id := scd2_internal.enabled_feed(caller, source);

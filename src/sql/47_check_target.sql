@@ -57,43 +57,44 @@ CREATE FUNCTION scd2_internal.findings(target oid, query text) RETURNS TABLE (pr
 $$;
 COMMENT ON FUNCTION scd2_internal.findings(oid, text) IS 'The rows (problem, key, detail) of a query that runs as the owner of the relation';
 
--- Why the sources of a target no longer tell what it must hold; NULL: they do.
-CREATE FUNCTION scd2_internal.why_not_compared(target regclass) RETURNS text
+-- Since when the sources of a target tell what it must hold: "why" not at all, or, with a version, only of what was valid
+-- at its time or later. All NULL: since its beginning. A flow over a feed that has its target for itself can be begun
+-- again wherever the feed reaches back to; of others, what came before may show later.
+CREATE FUNCTION scd2_internal.comparable_since(target regclass, OUT why text, OUT version bigint, OUT at timestamptz)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    f         scd2_internal.flow;
-    s         scd2_internal.flow_state;
-    feed      record;
-    truncated bigint;
+    f     scd2_internal.flow;
+    s     scd2_internal.flow_state;
+    feed  record;
+    loss  record;
 BEGIN
     FOR f IN SELECT x.* FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LOOP
         SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
-        IF f.kind = 'snapshot' OR f.once THEN
-            RETURN format('flow "%s" read its source once, which may have changed since', f.name);
-        ELSIF f.max_lateness IS NOT NULL AND (s.too_late > 0 OR EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'horizon')) THEN
-            RETURN format('flow "%s" has a max_lateness, and what was too late depends on when it came', f.name);
-        ELSIF s.flow_id IS NULL OR coalesce(s.failed_phase, s.phase) <> 'apply' THEN
-            RETURN format('flow "%s" has not made its first copy', f.name);
-        END IF;
-        SELECT x.feed_relid, h.earliest_state, e.gap, c.oid AS there, sc.oid AS source_there INTO feed
-            FROM scd2_internal.feed AS x CROSS JOIN scd2_internal.hold_feed(x.feed_id, x.feed_relid) AS h LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
+        why := CASE WHEN f.kind = 'snapshot' OR f.once THEN format('flow "%s" read its source once, which may have changed since', f.name)
+                    WHEN f.max_lateness IS NOT NULL AND (s.too_late > 0 OR EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'horizon' AND m.flow_id IS NOT NULL))
+                    THEN format('flow "%s" has a max_lateness, and what was too late depends on when it came', f.name)
+                    WHEN f.purged_before IS NOT NULL AND s.too_late > 0 THEN format('events of flow "%s" were too late after a purge, and its source still has them', f.name)
+                    WHEN f.purged_before IS NULL AND EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'horizon' AND m.flow_id IS NULL)
+                    THEN format('flow "%s" came after a purge, and what it has of before only filled in history', f.name)
+                    WHEN s.flow_id IS NULL OR coalesce(s.failed_phase, s.phase) <> 'apply' THEN format('flow "%s" has not made its first copy', f.name) END;
+        EXIT WHEN why IS NOT NULL;
+        SELECT e.gap, c.oid AS there, sc.oid AS source_there INTO feed
+            FROM scd2_internal.feed AS x LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
             WHERE x.feed_id = f.feed_id;
-        IF feed.there IS NULL OR feed.source_there IS NULL THEN
-            RETURN format('the source of flow "%s", or its feed, was dropped', f.name);
-        ELSIF feed.earliest_state > s.begin_version THEN
-            RETURN format('flow "%s" began at version %s, and its feed reaches back to version %s', f.name, s.begin_version, feed.earliest_state);
-        ELSIF feed.gap && int8range(s.begin_version, NULL, '()') THEN
-            RETURN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap);
+        why := CASE WHEN feed.there IS NULL OR feed.source_there IS NULL THEN format('the source of flow "%s", or its feed, was dropped', f.name)
+                    WHEN feed.gap && int8range(s.begin_version, NULL, '()') THEN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap) END;
+        EXIT WHEN why IS NOT NULL;
+        SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, true) AS l;
+        IF loss.version IS NOT NULL AND (f.input <> 'net' OR (SELECT count(*) > 1 FROM scd2_internal.flow AS x WHERE x.target_relid = target)) THEN
+            why := format('flow "%s" began at version %s, and its source is known since version %s: what was before was removed from its feed, or a TRUNCATE took it', f.name, s.begin_version, loss.version);
+            EXIT;
         END IF;
-        truncated := scd2_internal.as_owner(feed.feed_relid,
-            format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''', feed.feed_relid::regclass), s.begin_version);
-        IF truncated IS NOT NULL THEN
-            RETURN format('the source of flow "%s" was truncated at version %s, after the flow began, and what it held before is not known', f.name, truncated);
-        END IF;
+        version := loss.version;
+        at := loss.at;
     END LOOP;
-    RETURN NULL;
 END $$;
-COMMENT ON FUNCTION scd2_internal.why_not_compared(regclass) IS 'Why a target cannot be rebuilt from its sources; NULL if it can';
+COMMENT ON FUNCTION scd2_internal.comparable_since(regclass) IS
+    'Why a target cannot be compared with its sources; NULL: it can, and, with a version, of what is valid at its time or later';
 
 -- A temporary table of the target's owner with the columns that its flows keep, the same key, and no rows.
 CREATE FUNCTION scd2_internal.empty_copy(relation regclass, columns name[], key name[]) RETURNS oid
@@ -125,8 +126,9 @@ $$;
 COMMENT ON FUNCTION scd2_internal.target_columns_kept(oid) IS 'The columns of a target that its flows fill';
 
 -- Copies of the flows of a target, into the temporary table that is returned when they have run; with a key_filter,
--- only these keys.
-CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false) RETURNS oid
+-- only these keys; begun at a later version than they were, if one is given.
+CREATE FUNCTION scd2_internal.rebuild_beside(target regclass, first scd2_internal.flow, key_filter text DEFAULT NULL, allow_loss boolean DEFAULT false,
+        since_version bigint DEFAULT NULL, since timestamptz DEFAULT NULL) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f      scd2_internal.flow;
@@ -151,6 +153,9 @@ BEGIN
         f.flow_id := nextval(pg_get_serial_sequence('scd2_internal.flow', 'flow_id'));
         f.name := scd2_internal.object_name(f.name, format('rebuilt_%s', f.flow_id));
         f.max_lateness := NULL;                 -- nothing was too late
+        f.purged_before := NULL;
+        s.begin_version := coalesce(since_version, s.begin_version);
+        s.begin_timestamp := coalesce(since, s.begin_timestamp);
         IF key_filter IS NOT NULL THEN
             SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, allow_loss, key_filter) AS l WHERE f.input <> 'events';
             s.begin_version := coalesce(loss.version, s.begin_version);
@@ -176,7 +181,7 @@ BEGIN
     END LOOP;
     RETURN beside;
 END $$;
-COMMENT ON FUNCTION scd2_internal.rebuild_beside(regclass, scd2_internal.flow, text, boolean) IS 'Makes a target, or some of its keys, again from its sources, in a temporary table';
+COMMENT ON FUNCTION scd2_internal.rebuild_beside(regclass, scd2_internal.flow, text, boolean, bigint, timestamptz) IS 'Makes a target, or some of its keys, again from its sources, in a temporary table';
 
 CREATE FUNCTION scd2_internal.forget_beside(beside oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -190,20 +195,27 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.forget_beside(oid) IS 'Removes what rebuild_beside() made';
 
--- What is in one of two tables more often than in the other.
-CREATE FUNCTION scd2_internal.difference_query(target regclass, beside regclass, columns name[], keys name[]) RETURNS text
+-- What is in one of two tables more often than in the other. Of type 2, what was valid before "since" does not count, nor
+-- do versions that ended before a purge.
+CREATE FUNCTION scd2_internal.difference_query(target regclass, beside regclass, columns name[], first scd2_internal.flow, since timestamptz) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format($query$
         SELECT CASE WHEN d.n > 0 THEN 'missing row' ELSE 'unexpected row' END,
                CASE WHEN d.n > 0 THEN (SELECT %3$s FROM %2$s AS t WHERE t.ctid = d.wanted) ELSE (SELECT %3$s FROM ONLY %1$s AS t WHERE t.ctid = d.found) END,
                format(CASE WHEN d.n > 0 THEN 'The sources say %%s%%s.' ELSE 'The sources do not say %%s%%s.' END, d.image, CASE WHEN abs(d.n) > 1 THEN format(', %%s times', abs(d.n)) END)
         FROM (SELECT c.image, sum(c.side) AS n, min(c.place) FILTER (WHERE c.side = 1) AS wanted, min(c.place) FILTER (WHERE c.side = -1) AS found
-              FROM (SELECT ROW(%4$s)::text COLLATE "C" AS image, 1 AS side, t.ctid AS place FROM %2$s AS t
-                    UNION ALL SELECT ROW(%4$s)::text COLLATE "C", -1, t.ctid FROM ONLY %1$s AS t) AS c
+              FROM (SELECT ROW(%4$s)::text COLLATE "C" AS image, 1 AS side, t.ctid AS place FROM %2$s AS t WHERE %5$s
+                    UNION ALL SELECT ROW(%4$s)::text COLLATE "C", -1, t.ctid FROM ONLY %1$s AS t WHERE %5$s) AS c
               GROUP BY c.image HAVING sum(c.side) <> 0) AS d
-        ORDER BY 2, 1 $query$, target, beside, scd2_internal.key_json(keys), (SELECT string_agg(format('t.%I', c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)))
+        ORDER BY 2, 1 $query$, target, beside, scd2_internal.key_json(first.keys),
+        (SELECT string_agg(CASE WHEN first.scd_type = 2 AND c = first.start_column AND since IS NOT NULL THEN format('GREATEST(t.%I, %L::timestamptz)', c, since) ELSE format('t.%I', c) END, ', ' ORDER BY n)
+         FROM unnest(columns) WITH ORDINALITY AS u (c, n)),
+        CASE WHEN first.scd_type = 2 AND coalesce(since::text, first.purged_before) IS NOT NULL
+             THEN format('(t.%I IS NULL OR %s)', first.end_column, concat_ws(' AND ', CASE WHEN since IS NOT NULL THEN format('t.%I > %L::timestamptz', first.end_column, since) END,
+                  CASE WHEN first.purged_before IS NOT NULL THEN format('t.%I %s %L::%s', first.end_column, scd2_internal.order_operator(first.sequence_type::regtype, 4), first.purged_before, first.sequence_type) END))
+             ELSE 'true' END)
 $$;
-COMMENT ON FUNCTION scd2_internal.difference_query(regclass, regclass, name[], name[]) IS 'Query for the rows in which a target differs from what it must be';
+COMMENT ON FUNCTION scd2_internal.difference_query(regclass, regclass, name[], scd2_internal.flow, timestamptz) IS 'Query for the rows in which a target differs from what it must be';
 
 -- A snapshot that is fixed, or changes that nobody captures before they are committed, would make differences where
 -- there are none.
@@ -227,29 +239,34 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_can_rebuild(regclass, text) IS 'Raises 25001 if the transaction has a fixed snapshot or has written a source of the target';
 
+-- What can go wrong with sources that no longer tell is a NOTICE (a feed that was shortened since, a TRUNCATE); any
+-- other error is one: nobody can say what the target must hold.
 CREATE FUNCTION scd2_internal.compare_with_sources(target regclass, first scd2_internal.flow) RETURNS TABLE (problem text, key jsonb, detail text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
-    why    text := scd2_internal.why_not_compared(target);
-    beside oid;
+    sources record;
+    why     text;
+    beside  oid;
 BEGIN
+    SELECT c.* INTO sources FROM scd2_internal.comparable_since(target) AS c;
+    why := sources.why;
     IF why IS NULL THEN
         PERFORM scd2._wait_captured('1 min');
         BEGIN
-            beside := scd2_internal.rebuild_beside(target, first);
-            RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, scd2_internal.difference_query(target, beside, scd2_internal.target_columns_kept(target), first.keys)) AS d;
+            beside := scd2_internal.rebuild_beside(target, first, since_version => sources.version, since => sources.at);
+            RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, scd2_internal.difference_query(target, beside, scd2_internal.target_columns_kept(target), first, sources.at)) AS d;
             PERFORM scd2_internal.forget_beside(beside);
-        EXCEPTION WHEN internal_error THEN
-            RAISE;
-        WHEN OTHERS THEN
+        EXCEPTION WHEN object_not_in_prerequisite_state OR invalid_parameter_value THEN
             why := SQLERRM;
         END;
     END IF;
     IF why IS NOT NULL THEN
         RAISE NOTICE 'rows of "%" are not compared with its sources: %', target, why;
+    ELSIF sources.version IS NOT NULL AND first.scd_type = 2 THEN
+        RAISE NOTICE 'what rows of "%" say of the time before % is not compared with its source, which is not known before version %', target, sources.at, sources.version;
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.compare_with_sources(regclass, scd2_internal.flow) IS 'The rows in which a target differs from what its sources say; a NOTICE if they do not say it any more';
+COMMENT ON FUNCTION scd2_internal.compare_with_sources(regclass, scd2_internal.flow) IS 'The rows in which a target differs from what its sources say; a NOTICE of what they do not say any more';
 
 CREATE FUNCTION scd2_internal.check_target(caller oid, target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

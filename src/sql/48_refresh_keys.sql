@@ -18,9 +18,18 @@ BEGIN
         IF f.kind = 'append' THEN
             RAISE invalid_parameter_value USING MESSAGE = format('"%s" has no keys: rows are appended to it', target);
         END IF;
-        PERFORM scd2_internal.refuse_unsupported('key_filter with max_lateness', f.max_lateness IS NOT NULL);
-        PERFORM scd2_internal.refuse_unsupported('key_filter where snapshots are applied',
-            f.kind = 'snapshot' OR EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'snapshot'));
+        IF f.max_lateness IS NOT NULL THEN
+            RAISE feature_not_supported USING MESSAGE = format('keys of "%s" cannot be refreshed: flow "%s" has a max_lateness', target, f.name),
+                DETAIL = 'Which events were too late depends on those of all keys.', HINT = format('SELECT scd2.full_refresh(%L);', target::text);
+        END IF;
+        IF f.purged_before IS NOT NULL AND f.memory_relid IS NOT NULL THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = format('keys of "%s" cannot be refreshed: its history was purged', target),
+                DETAIL = format('What is remembered begins at %s.', f.purged_before), HINT = format('SELECT scd2.full_refresh(%L);', target::text);
+        END IF;
+        IF f.kind = 'snapshot' OR EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind = 'snapshot') THEN
+            RAISE feature_not_supported USING MESSAGE = format('keys of "%s" cannot be refreshed: snapshots were applied to it', target),
+                DETAIL = 'They spoke of all keys.', HINT = format('SELECT scd2.full_refresh(%L);', target::text);
+        END IF;
         PERFORM scd2_internal.check_expression(key_filter, r, 'boolean'::regtype, 'key_filter'),
                 scd2_internal.check_column_list(scd2_internal.expression_columns(key_filter, r, 'key_filter'), f.keys, 'key_filter', target::text)
             FROM unnest(ARRAY[target::oid, f.source_relid]) AS r;
@@ -61,7 +70,10 @@ BEGIN
     PERFORM scd2._wait_captured('1 min');
     beside := scd2_internal.rebuild_beside(target, first, key_filter, allow_loss);
     statements := scd2_internal.replace_statements(target, beside, scd2_internal.target_columns_kept(target),
-        CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END, key_filter);
+        CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END,
+        -- what was purged stays so
+        CASE WHEN first.purged_before IS NULL THEN key_filter
+             ELSE format(E'(%s\n) AND (%I IS NULL OR %2$I >= %L::%s)', key_filter, first.end_column, first.purged_before, first.sequence_type) END);
     IF first.memory_relid IS NOT NULL THEN
         memory := (SELECT f.memory_relid FROM scd2_internal.flow AS f WHERE f.target_relid = beside LIMIT 1);
         statements := statements || scd2_internal.replace_statements(first.memory_relid, memory,

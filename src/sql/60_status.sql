@@ -226,6 +226,8 @@ CREATE FUNCTION scd2_internal.copy_progress()
               AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
          JOIN pg_stat_activity a USING (pid)
     WHERE w.kind = 'snapshot' AND s.phase <> 'copy'
+    UNION ALL
+    SELECT 'purge of history', p.target_relid::regclass, p.rows_done, p.rows_estimated, p.started FROM scd2_internal.purge p
 $$;
 CREATE FUNCTION scd2_internal._copy_progress(caller oid)
     RETURNS TABLE (task text, relation regclass, rows_done bigint, rows_estimated bigint, started timestamptz)
@@ -235,7 +237,8 @@ CREATE FUNCTION scd2_internal._copy_progress(caller oid)
 $$;
 COMMENT ON FUNCTION scd2._copy_progress() IS
     'Part of scd2.progress: first copies that run or are about to (rows_done is estimated from the size of the '
-    'target), and snapshots that are being applied, on tables that the caller owns (members of pg_monitor: all).';
+    'target), snapshots that are being applied, and old versions that are being removed, on tables that the caller '
+    'owns (members of pg_monitor: all).';
 
 CREATE VIEW scd2.progress AS
     SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2._copy_progress() p;

@@ -666,7 +666,7 @@ run(void)
 			scd2_worker_succeeded();
 		told = true;
 		if (my_slot == 0)
-			scd2_feed_upkeep(busy);
+			busy |= scd2_feed_upkeep(busy);
 		if (busy)
 			continue;
 		if (GetCurrentTimestamp() - listed_at >= (int64) scd2_naptime * 1000)

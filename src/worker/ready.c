@@ -64,7 +64,7 @@ scd2_require_settings(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("pg_scd2 does not capture on a standby"),
-				 errhint("Capture starts by itself when the standby is promoted.")));
+				 errhint("SELECT pg_promote(); -- then capture starts by itself")));
 	if (!scd2_shmem_available())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -192,7 +192,7 @@ not_ready(void)
 			 who ? errdetail("Its replication slot waits for a transaction to end: %s.", who) :
 			 error[0] ? errdetail("The capture worker failed: %s.", error) : 0,
 			 state == SCD2_CAPTURE_FAILED ? errhint("SELECT * FROM scd2.diagnose();") :
-			 errhint("Commit CREATE EXTENSION first, then try again.")));
+			 errhint("COMMIT; -- CREATE EXTENSION first; then try again")));
 }
 
 /*

@@ -69,6 +69,32 @@ cmp_ok(sql("SELECT $EARLIEST"), '>', 0, 'old versions are removed');
 cmp_ok(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 't_changes'::regclass}), '<', 60, 'whole partitions go');
 is(sql(q{SELECT last_vacuum > now() - interval '10 s' FROM scd2.feeds WHERE source = 't'::regclass}), 't', 'scd2.feeds tells when');
 
+# A consistent start: the rows at the version after which a reader starts, whenever they are fetched, and the changes that follow.
+sql(q{
+    CREATE TABLE mirror (LIKE t INCLUDING ALL);
+    -- of each key the last change counts
+    CREATE FUNCTION mirror() RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        CREATE TEMPORARY TABLE last ON COMMIT DROP AS
+            SELECT DISTINCT ON (id) * FROM scd2.read_changes('mirror', NULL::t_changes) ORDER BY id, _commit_version DESC, _change_ordinal DESC;
+        DELETE FROM mirror USING last WHERE mirror.id = last.id;
+        INSERT INTO mirror SELECT id, v, body FROM last WHERE _change_type <> 'delete';
+        PERFORM scd2.advance_reader('mirror');
+    END $$});
+my $since = sql(q{SELECT scd2.create_reader('mirror', 't')});
+sleep 3;
+sql("INSERT INTO mirror SELECT * FROM scd2.table_at(NULL::t, $since)");
+for my $round (1 .. 5)
+{
+    sql('SELECT mirror()');
+    sql('SELECT consume()');
+}
+# (What the reader has passed is a version; the table is looked at as it was then.)
+is(sql(q{SELECT count(*) FROM scd2.readers r, LATERAL (
+    (SELECT * FROM scd2.table_at(NULL::t, r.version) EXCEPT ALL TABLE mirror) UNION ALL (TABLE mirror EXCEPT ALL SELECT * FROM scd2.table_at(NULL::t, r.version))) d WHERE r.name = 'mirror'}), '0', 'a consumer that starts so has the table');
+cmp_ok(sql(q{SELECT version FROM scd2.readers WHERE name = 'mirror'}), '>', $since, 'and what came later');
+sql(q{SELECT scd2.drop_reader('mirror')});
+
 # A reader that is not read.
 my $unread = sql(q{SELECT version FROM scd2.readers WHERE name = 'consumer'});
 sleep 4;
@@ -108,8 +134,19 @@ like(substr(slurp_file($node->logfile), $log), $told, 'what stands in the way is
 my $before = sql("SELECT $EARLIEST");
 ok($node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $before + 500"), 'the others go on');
 is(() = substr(slurp_file($node->logfile), $log) =~ /cannot drop table/g, 1, 'once in a while');
+wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table stuck' AND problem LIKE '%is not shortened%' AND fix = 'SELECT * FROM scd2.vacuum_feed(''stuck'');')}, 'diagnose() tells of it');
+is($node->psql('postgres', q{SELECT * FROM scd2.vacuum_feed('stuck')}), 3, '... with a statement that says what stands in the way');
+my $reader = $node->background_psql('postgres', on_error_stop => 0);
+$reader->query_safe('BEGIN; SELECT count(*) FROM stuck_changes');
+wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table stuck' AND problem LIKE '%is not shortened%' AND fix LIKE 'SELECT pg_terminate_backend(%);')}, 'who has the feed open, if somebody has');
+my $terminate = sql(q{SELECT format('SELECT pg_terminate_backend(%s);', pid) FROM pg_stat_activity WHERE state = 'idle in transaction'});
 sql('DROP VIEW in_the_way');
+sleep 4;
+is(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), '2', 'he keeps it from being shortened');
+sql($terminate);
+eval { $reader->quit };
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'it is shortened after all');
+is(sql(q{SELECT count(*) FROM scd2.diagnose() WHERE subject = 'table stuck'}), '0', 'and diagnose() has nothing to tell');
 
 # Crashes: an error just before the commit, and whenever it happens.
 set('pg_scd2.debug_fail_at', 'feed retained');
