@@ -46,7 +46,7 @@
 #include "feed/retention.h"
 #include "feed/upkeep.h"
 #include "worker/failpoint.h"
-#include "worker/worker.h"
+#include "worker/marks.h"
 
 #define BUSY_FACTOR		6		/* how much more seldom a busy worker looks */
 #define FAILED_PAUSE	60		/* looks */
