@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller);
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded);
 
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
@@ -82,6 +82,35 @@ sub set_setting
     my ($node, $name, $value) = @_;
     $node->safe_psql('postgres', defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
     $node->reload;
+    return;
+}
+
+# worker_memory(NODE, DATABASE): MB of memory that belongs to each of the database's workers alone,
+# by process id; nothing where the system does not tell.
+sub worker_memory
+{
+    my ($node, $db) = @_;
+    my %megabytes;
+    for my $pid (split /\n/, $node->safe_psql($db // 'postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2%worker%' OR (backend_type LIKE 'pg_scd2%' AND datname = current_database())"))
+    {
+        next unless open my $rollup, '<', "/proc/$pid/smaps_rollup";
+        while (<$rollup>) { $megabytes{$pid} += $1 / 1024 if /^Private_(?:Clean|Dirty):\s+(\d+) kB/; }
+    }
+    return \%megabytes;
+}
+
+# memory_is_bounded(BEFORE, AFTER, GROWTH, LIMIT, WHAT): two results of worker_memory(); no worker
+# that is in both has grown by more than GROWTH MB, none has more than LIMIT.
+sub memory_is_bounded
+{
+    my ($before, $after, $growth, $limit, $what) = @_;
+  SKIP:
+    {
+        skip 'the system does not tell of memory', 1 unless %$after;
+        my @too_much = grep { $after->{$_} > $limit || (defined $before->{$_} && $after->{$_} > $before->{$_} + $growth) } sort keys %$after;
+        my $told = join ', ', map { sprintf '%d: %s MB', $_, join ' then ', map { sprintf '%.1f', $_ } grep { defined } $before->{$_}, $after->{$_} } sort keys %$after;
+        is(scalar @too_much, 0, "$what ($told)") or diag("growth may be $growth, all of it $limit MB: $told");
+    }
     return;
 }
 
