@@ -5,6 +5,9 @@
 #   prepare_server_tree          a private copy of the server of PG_CONFIG with the extension built and installed into it
 #   start_server NAME [LINE...]  a new data folder with our settings and the given configuration lines; psql and friends connect to it
 #   stop_server [MODE]           of the server started last (fast, immediate)
+#   faults LOG...                what servers' logs tell of faults that no query shows
+#
+# VALGRIND=/path/to/valgrind.supp runs the servers of the tree under valgrind, with that file of what it shall not report (see test/assert).
 #
 # Everything is below tmp_check of this tree (data folders below DATA_DIR, if that is set); the sockets are in a short path of their own (a socket's path has at most 107 bytes).
 
@@ -139,6 +142,35 @@ prepare_server_tree() {
         exit 1
     fi
     echo "$built" | tee "$tree/built" > "$BUILD/built"
+    run_under_valgrind
+}
+
+# The program "postgres" of the tree becomes a script. What only answers, or sets up a data folder, runs as it is: valgrind makes it fifty times slower.
+run_under_valgrind() {
+    [ -e "$BINDIR/postgres.plain" ] || mv "$BINDIR/postgres" "$BINDIR/postgres.plain"
+    rm -rf "$BINDIR/postgres" "$BUILD/logs/valgrind"
+    if [ -z "${VALGRIND:-}" ]; then
+        mv "$BINDIR/postgres.plain" "$BINDIR/postgres"
+        return 0
+    fi
+    mkdir -p "$BUILD/logs/valgrind"
+    cat > "$BINDIR/postgres" <<SCRIPT
+#!/bin/sh
+case " \$* " in
+    *" --boot "* | *" --check "* | *" --single "* | *" -V "* | *" --describe-config "* | *" -C "*) exec "$BINDIR/postgres.plain" "\$@" ;;
+esac
+exec valgrind --quiet --leak-check=no --num-callers=25 --trace-children=no --suppressions="$VALGRIND" \
+    --log-file="$BUILD/logs/valgrind/%p.log" "$BINDIR/postgres.plain" "\$@"
+SCRIPT
+    chmod +x "$BINDIR/postgres"
+}
+
+#-------- faults that no query shows --------
+
+# Failed assertions, crashes that no test made (tests kill by signal 9), memory written beyond its end, and what was not given back at the end of a
+# transaction: snapshots, buffer pins, references to relations, catalog rows, tuple descriptors. One line each.
+faults() {
+    grep -hE 'TRAP:|PANIC:|terminated by signal (4|5|6|7|8|11)\b|WARNING: .*( leak: | leaked|still active|seem to remain|problem in |left non-empty|was not closed|while in [A-Z_]+ state|own a lock of type)' "$@" 2>/dev/null
 }
 
 # The setting that lists the output plugins, where the server knows it.
