@@ -177,6 +177,10 @@ BEGIN
     END LOOP;
     INSERT INTO scd2_internal.erased_key SELECT place.schema, place.name, beside, e.fingerprint, e.seed, e.sequence FROM scd2_internal.erased_key e WHERE e.target_relid = target;
     FOR i IN 1 .. cardinality(flow_ids) LOOP
+        -- what the first had all by itself when the second came stays as it was found (remember_changes_from_now)
+        INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)
+            SELECT place.schema, place.name, beside, m.sequence, m.kind, flow_ids[1] FROM scd2_internal.mark AS m
+            WHERE i = 2 AND m.target_relid = target AND m.kind = 'horizon' AND m.flow_id = first.flow_id;
         PERFORM scd2_internal.rebuild(flow_ids[i], applied[i], key_filter IS NULL);
     END LOOP;
     RETURN beside;
