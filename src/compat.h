@@ -243,26 +243,6 @@ scd2_may_create_in_tablespace(Oid tablespace)
 #endif
 }
 
-static inline bool
-scd2_owns_relation(Oid relid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, GetUserId());
-#else
-	return pg_class_ownercheck(relid, GetUserId());
-#endif
-}
-
-static inline bool
-scd2_owns_schema(Oid schema)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(NamespaceRelationId, schema, GetUserId());
-#else
-	return pg_namespace_ownercheck(schema, GetUserId());
-#endif
-}
-
 /* Updates a row and its indexes. 16 tells apart which indexes need the new row. */
 static inline void
 scd2_update_tuple(ResultRelInfo *rri, ItemPointer tid, TupleTableSlot *slot, EState *estate)

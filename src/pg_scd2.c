@@ -17,7 +17,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
-#include "feed/partitions.h"
+#include "feed/utility.h"
 #include "worker/dropdb.h"
 #include "worker/hooks.h"
 #include "worker/marks.h"
@@ -36,6 +36,7 @@ int			scd2_max_apply_workers = 2;
 int			scd2_lock_timeout = 5000;
 int			scd2_max_slot_lag = -1;
 int			scd2_reader_timeout = 0;
+int			scd2_max_partition_copy = 256 * 1024;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
@@ -115,6 +116,9 @@ define_settings(void)
 	define_integer("pg_scd2.max_slot_lag", "WAL that a slot may hold back before it is given up; -1: no limit.",
 				   "What was not captured by then is a declared gap.",
 				   &scd2_max_slot_lag, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB);
+	define_integer("pg_scd2.max_partition_copy", "Size up to which the rows of a partition that comes or goes are recorded; -1: no limit.",
+				   "A bigger one is a declared gap: its rows would be read and written while it is locked.",
+				   &scd2_max_partition_copy, 256 * 1024, -1, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB);
 	define_integer("pg_scd2.reader_timeout", "Time after which an unread reader is dropped; 0: never.", NULL,
 				   &scd2_reader_timeout, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
 	DefineCustomStringVariable("pg_scd2.feed_retention", "How long the rows of a feed are kept, an interval.", NULL,
@@ -170,7 +174,7 @@ _PG_init(void)
 	scd2_shmem_init();
 	scd2_hooks_init();
 	scd2_dropdb_init();
-	scd2_partitions_init();
+	scd2_utility_init();
 	scd2_marks_init();
 	register_launcher();
 }

@@ -28,6 +28,7 @@ extern int	scd2_max_apply_workers;
 extern int	scd2_lock_timeout;		/* ms */
 extern int	scd2_max_slot_lag;		/* MB, -1: none */
 extern int	scd2_reader_timeout;	/* s, 0: never */
+extern int	scd2_max_partition_copy;	/* kB, -1: no limit */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;

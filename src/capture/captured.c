@@ -39,6 +39,7 @@ static MemoryContext sources_cxt = NULL;
 static List *captured = NIL;	/* of Scd2Feed */
 static HTAB *sources = NULL;
 static Scd2Source *last_source = NULL;
+static Scd2Source staged;		/* the partition whose rows came or went last */
 static const Scd2Batch *at_batch = NULL;	/* where the decoder is */
 static bool all_invalid = false;
 static int	maps_made = 0;		/* since they went last */
@@ -50,6 +51,7 @@ forget_source(Datum arg, Oid relid)
 
 	if (sources == NULL)
 		return;
+	staged.valid = false;
 	if (!OidIsValid(relid))
 	{
 		all_invalid = true;
@@ -71,6 +73,7 @@ forget_all_sources(void)
 	ctl.hcxt = sources_cxt;
 	sources = hash_create("pg_scd2 sources", 128, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	last_source = NULL;
+	staged.valid = false;
 	all_invalid = false;
 	maps_made = 0;
 }
@@ -222,24 +225,23 @@ scd2_captured_by_source(Oid source_relid)
 	return find(0, source_relid);	/* feeds are numbered from 1 */
 }
 
-/* The feed that a relation's rows go to: its own, or that of a partitioned table above it. */
+/*
+ * The feed that a relation's rows go to: its own, or that of a partitioned table above it. (One that
+ * is being detached CONCURRENTLY is a partition until that is done, when its rows are taken away.)
+ */
 static Scd2Feed *
 feed_of(Relation relation)
 {
 	Scd2Feed   *feed = scd2_captured_by_source(RelationGetRelid(relation));
-	List	   *ancestors;
-	ListCell   *lc;
+	bool		is_partition = relation->rd_rel->relispartition;
+	Oid			relid = RelationGetRelid(relation);
 
-	if (feed != NULL || !relation->rd_rel->relispartition || captured == NIL)
-		return feed;
-	ancestors = get_partition_ancestors(RelationGetRelid(relation));
-	foreach(lc, ancestors)
+	while (feed == NULL && is_partition && captured != NIL)
 	{
-		feed = scd2_captured_by_source(lfirst_oid(lc));
-		if (feed)
-			break;
+		relid = get_partition_parent(relid, true);
+		feed = scd2_captured_by_source(relid);
+		is_partition = get_rel_relispartition(relid);
 	}
-	list_free(ancestors);
 	return feed;
 }
 
@@ -353,6 +355,30 @@ scd2_source_of(Relation relation)
 	if (!is_current(last_source))
 		build_source(last_source, relation);
 	return last_source;
+}
+
+/*
+ * How the rows of a partition fit the feed of the partitioned table that it came to or left,
+ * whether or not it is its partition at this place in the log. Right until the next call.
+ */
+Scd2Source *
+scd2_source_for(Relation relation, Scd2Feed *feed)
+{
+	MemoryContext old;
+
+	if (all_invalid || maps_made > MAX_MAPS)
+		forget_all_sources();
+	if (staged.relid == RelationGetRelid(relation) && staged.feed == feed && is_current(&staged))
+		return &staged;
+	old = MemoryContextSwitchTo(sources_cxt);
+	maps_made++;
+	memset(&staged, 0, sizeof(staged));
+	staged.relid = RelationGetRelid(relation);
+	staged.feed = feed;
+	map_columns(&staged, relation);
+	staged.valid = true;
+	MemoryContextSwitchTo(old);
+	return &staged;
 }
 
 /*

@@ -45,6 +45,8 @@ extern PGDLLEXPORT void _PG_output_plugin_init(OutputPluginCallbacks *cb);
 static Scd2Batch *batch = NULL;
 static MemoryContext change_cxt = NULL;
 static Oid	control_relid = InvalidOid;
+static Oid	staged_relid = InvalidOid;
+static List *emptied = NIL;		/* partitions that this transaction truncates, whose rows it has staged */
 
 void
 scd2_plugin_attach(Scd2Batch *to)
@@ -57,7 +59,10 @@ scd2_plugin_attach(Scd2Batch *to)
 void
 scd2_plugin_find_control(void)
 {
-	control_relid = get_relname_relid("control", get_namespace_oid(SCD2_INTERNAL, false));
+	Oid			schema = get_namespace_oid(SCD2_INTERNAL, false);
+
+	control_relid = get_relname_relid("control", schema);
+	staged_relid = get_relname_relid("staged_row", schema);
 }
 
 static void
@@ -80,6 +85,8 @@ plugin_filter_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
 static void
 plugin_begin(LogicalDecodingContext *ctx, ReorderBufferTXN *txn)
 {
+	list_free(emptied);
+	emptied = NIL;
 	scd2_batch_begin_transaction(batch, txn->xid, scd2_txn_commit_time(txn), scd2_decoder_spare_memory());
 }
 
@@ -118,6 +125,16 @@ enable_feed(Scd2Control *control)
 	scd2_layout_exclude(feed, control->detail);
 	(void) scd2_captured_follow(feed, control->source_relid);
 	feed->columns_changed = false;	/* register_feed() has written which they are */
+}
+
+/* The rows that a TRUNCATE takes are known: it comes next. */
+static void
+note_emptied(Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	emptied = lappend_oid(emptied, relid);
+	MemoryContextSwitchTo(old);
 }
 
 /* A row of scd2_internal.control; columns are found by name, as they were then. */
@@ -160,6 +177,8 @@ read_control(Relation relation, HeapTuple tuple)
 		scd2_captured_remove(control.feed_id);
 	else if (strcmp(control.kind, "columns") == 0)
 		follow_columns(scd2_captured_by_id(control.feed_id), &control);
+	else if (strcmp(control.kind, "partition emptied") == 0)
+		note_emptied(control.source_relid);
 	else if (strcmp(control.kind, "gap") == 0 && scd2_captured_by_id(control.feed_id) != NULL)
 		scd2_batch_fail_feed(batch, scd2_captured_by_id(control.feed_id), control.detail);
 }
@@ -248,6 +267,46 @@ capture_change(Scd2Source *source, Relation relation, ReorderBufferChange *chang
 	}
 }
 
+/* A row that came or went with a partition, as it was stored there. */
+static void
+capture_staged(Scd2Feed *feed, Relation leaf, bool arrives, struct varlena *image)
+{
+	Scd2Source *source = scd2_source_for(leaf, feed);
+	HeapTupleData row = {.t_len = VARSIZE_ANY_EXHDR(image), .t_tableOid = RelationGetRelid(leaf)};
+
+	ItemPointerSetInvalid(&row.t_self);
+	row.t_data = palloc(row.t_len);
+	memcpy(row.t_data, VARDATA_ANY(image), row.t_len);
+	if (feed->misfit)
+		scd2_batch_fail_feed(batch, feed, feed->misfit);
+	else if (arrives)
+		add_new_image(source, leaf, &row, NULL, SCD2_INSERT);
+	else
+		add_old_image(source, leaf, &row, SCD2_DELETE);
+}
+
+/* A row of scd2_internal.staged_row; columns are found by name, as they were then. */
+static void
+read_staged(Relation relation, HeapTuple tuple)
+{
+	TupleDesc	desc = RelationGetDescr(relation);
+	Datum	   *values = palloc(desc->natts * sizeof(Datum));
+	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+	Scd2Feed   *feed;
+	Relation	leaf;
+
+	heap_deform_tuple(tuple, desc, values, isnull);
+	feed = scd2_captured_by_id(DatumGetInt32(values[scd2_layout_find(desc, "feed_id")]));
+	if (feed == NULL || feed->failure)
+		return;
+	leaf = RelationIdGetRelation(DatumGetObjectId(values[scd2_layout_find(desc, "leaf_relid")]));
+	if (leaf == NULL)
+		elog(ERROR, "partition of a staged row does not exist");
+	capture_staged(feed, leaf, DatumGetBool(values[scd2_layout_find(desc, "arrives")]),
+				   PG_DETOAST_DATUM_PACKED(values[scd2_layout_find(desc, "image")]));
+	RelationClose(leaf);
+}
+
 static void
 plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
 			  Relation relation, ReorderBufferChange *change)
@@ -261,6 +320,13 @@ plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
 			return;
 		old = MemoryContextSwitchTo(change_cxt);
 		read_control(relation, scd2_change_newtuple(change));
+	}
+	else if (RelationGetRelid(relation) == staged_relid)
+	{
+		if (change->action != REORDER_BUFFER_CHANGE_INSERT)
+			return;				/* taken away again at once */
+		old = MemoryContextSwitchTo(change_cxt);
+		read_staged(relation, scd2_change_newtuple(change));
 	}
 	else
 	{
@@ -277,7 +343,10 @@ plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
 	MemoryContextReset(change_cxt);
 }
 
-/* The truncated relations: what lists the captured table itself is a truncate row; a leaf alone is a gap. */
+/*
+ * The truncated relations: what lists the captured table itself is a truncate row. The rows of a
+ * partition alone have been staged, else they are a gap.
+ */
 static void
 plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelations,
 				Relation relations[], ReorderBufferChange *change)
@@ -303,8 +372,13 @@ plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelatio
 	{
 		Scd2Feed   *feed = scd2_source_of(relations[i])->feed;
 
-		if (feed == NULL || list_member_ptr(whole, feed))
+		if (feed == NULL || feed->failure || list_member_ptr(whole, feed))
 			continue;
+		if (list_member_oid(emptied, RelationGetRelid(relations[i])))
+		{
+			emptied = list_delete_oid(emptied, RelationGetRelid(relations[i]));
+			continue;
+		}
 		scd2_batch_fail_feed(batch, feed,
 							 psprintf("partition \"%s\" was truncated alone: its rows left without a trace in the log",
 									  RelationGetRelationName(relations[i])));

@@ -5,16 +5,21 @@
  * Two things have to happen in the user's own transaction, while it holds the partition's lock:
  *
  *   a new leaf (CREATE … PARTITION OF, ATTACH) gets REPLICA IDENTITY FULL, so that its first update already has whole images;
- *   rows that come or go with a partition (ATTACH, DETACH, DROP) leave nothing in the log: if there are any, a control record declares the feed's gap.
+ *   rows that come or go with a partition (ATTACH, DETACH, DROP, TRUNCATE of it alone) leave nothing in the log: they are put there (staged.c), and become inserts and deletes.
  *
- * A ProcessUtility hook and not an event trigger: those do not see every path, and not under
- * session_replication_role = replica. (TRUNCATE of a leaf is in the log: plugin.c.)
+ * What comes or was detached is looked at after the statement, which has the locks and was allowed.
+ * What a DROP or TRUNCATE takes is looked at before it, if the user may do that, under the locks
+ * that it would take.
  *
- * Who may not do what he asks for is none of our business: the server will tell him. (Our part runs
- * as superuser, and must not lock tables for him.)
+ * From the hook of utility.c and not from an event trigger: those do not see every path. (What
+ * comes by another one, as DROP SCHEMA or TRUNCATE … CASCADE, becomes a gap: 35_feed_columns.sql,
+ * plugin.c.)
  *
- * The hook never fails the user's statement: what goes wrong in our part is rolled back and told as
- * a WARNING. A statement that has nothing to do with partitions costs one comparison.
+ * This does not fail the user's statement: what goes wrong in our part is rolled back and
+ * becomes a gap of the feed, with a WARNING. Only if not even that can be written down, or a lock
+ * that the statement needs too is not to be had, the error is the user's. A statement that has
+ * nothing to do with partitions costs one comparison, DROP and TRUNCATE of others a look into the
+ * cache.
  */
 #include "postgres.h"
 
@@ -27,7 +32,7 @@
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "tcop/utility.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -37,84 +42,100 @@
 #include "compat.h"
 #include "feed/partitions.h"
 #include "identity.h"
-#include "worker/marks.h"
 
-static ProcessUtility_hook_type prev_ProcessUtility = NULL;
-
-/* A partition that a statement is about; root is the table above it at the time it is one. */
+/* What a statement does to partitions. */
 typedef struct PartitionEvent
 {
-	const char *what;			/* create, attach, detach, detach concurrently, drop */
-	Oid			parent;
-	Oid			leaf;
+	const char *what;			/* CREATE, ATTACH, DETACH, DROP, TRUNCATE */
+	Oid			parent;			/* what the partition came to or left; DROP, TRUNCATE: invalid */
+	List	   *relids;			/* the partition; DROP, TRUNCATE: all that the statement names */
 } PartitionEvent;
 
-static void
-tell(PartitionEvent *event)
+static Datum
+oid_array(List *oids)
 {
-	Oid			types[] = {OIDOID, OIDOID, TEXTOID};
+	Datum	   *elements = palloc(list_length(oids) * sizeof(Datum));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, oids)
+		elements[n++] = ObjectIdGetDatum(lfirst_oid(lc));
+	return PointerGetDatum(construct_array(elements, n, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
+}
+
+/* "trouble": what went wrong when it was followed; NULL: follow it. */
+static void
+tell(PartitionEvent *event, const char *trouble)
+{
+	Oid			types[] = {OIDOID, TEXTOID, OIDOID, OIDARRAYOID, TEXTOID};
 	Datum		values[] = {
-		ObjectIdGetDatum(event->parent), ObjectIdGetDatum(event->leaf), CStringGetTextDatum(event->what)
+		ObjectIdGetDatum(GetUserId()), CStringGetTextDatum(event->what), ObjectIdGetDatum(event->parent),
+		oid_array(event->relids), trouble ? CStringGetTextDatum(trouble) : (Datum) 0
 	};
 	Scd2Identity self;
 
 	scd2_become(BOOTSTRAP_SUPERUSERID, &self);
 	SPI_connect();
-	if (SPI_execute_with_args("SELECT scd2_internal.partition_event($1, $2, $3)", 3, types, values, NULL, false, 0) != SPI_OK_SELECT)
+	if (SPI_execute_with_args("SELECT scd2_internal.partition_event($1, $2, $3, $4, $5)", 5, types, values, trouble ? NULL : "    n", false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not call scd2_internal.partition_event()");
 	SPI_finish();
 	scd2_become_self_again(&self);
 }
 
-/* As above, but whatever goes wrong becomes a WARNING. (A cancel goes on: the statement is the user's.) */
-static void
-try_to_tell(PartitionEvent *event)
+/* An error that the user's statement would have met too. */
+static bool
+is_the_users(int sqlerrcode)
+{
+	return ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
+		ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_TRANSACTION_ROLLBACK ||
+		sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+}
+
+/* In a subtransaction; returns what went wrong, NULL: nothing. */
+static ErrorData *
+try_to_tell(PartitionEvent *event, const char *trouble)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
 
-	if (!OidIsValid(event->parent) || !IsTransactionState() ||
-		!OidIsValid(get_extension_oid(SCD2_EXTENSION, true)))
-		return;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		tell(event);
+		tell(event, trouble);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		/* The user's own cancel or timeout is his. */
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)
-			ReThrowError(error);
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 errmsg("the change feed could not follow the change of partitions: %s", error->message)));
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
+	return error;
 }
 
-/* The table above a partition, if the caller may add or take it away; else invalid. */
-static Oid
-parent_of(Oid relid)
+static void
+follow(PartitionEvent *event)
 {
-	Oid			parent = OidIsValid(relid) && get_rel_relispartition(relid) ? get_partition_parent(relid, true) : InvalidOid;
+	ErrorData  *error;
 
-	return OidIsValid(parent) && (scd2_owns_relation(relid) || scd2_owns_relation(parent) || scd2_owns_schema(get_rel_namespace(relid))) ?
-		parent : InvalidOid;
+	if (event->relids == NIL || !IsTransactionState() ||
+		!OidIsValid(get_extension_oid(SCD2_EXTENSION, true)))
+		return;
+	error = try_to_tell(event, NULL);
+	if (error == NULL)
+		return;
+	if (is_the_users(error->sqlerrcode) || try_to_tell(event, error->message) != NULL)
+		ReThrowError(error);
 }
 
 static PartitionCmd *
-partition_command(AlterTableStmt *stmt, AlterTableType type)
+partition_command(AlterTableStmt *stmt)
 {
 	ListCell   *lc;
 
@@ -122,97 +143,87 @@ partition_command(AlterTableStmt *stmt, AlterTableType type)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-		if (cmd->subtype == type)
+		if (cmd->subtype == AT_AttachPartition || cmd->subtype == AT_DetachPartition || cmd->subtype == AT_DetachPartitionFinalize)
 			return castNode(PartitionCmd, cmd->def);
 	}
 	return NULL;
 }
 
-/* Rows are about to leave: told before, while they can be looked for. */
-static void
-before_statement(Node *stmt)
+static bool
+has_partition(List *relids)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+		if (get_rel_relispartition(lfirst_oid(lc)))
+			return true;
+	return false;
+}
+
+static List *
+add_relid(List *relids, const RangeVar *name)
+{
+	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+
+	return OidIsValid(relid) ? lappend_oid(relids, relid) : relids;
+}
+
+/* Could a statement be about partitions? */
+bool
+scd2_concerns_partitions(Node *stmt)
+{
+	return IsA(stmt, AlterTableStmt) || IsA(stmt, CreateStmt) || IsA(stmt, CreateForeignTableStmt) ||
+		IsA(stmt, DropStmt) || IsA(stmt, TruncateStmt);
+}
+
+/* Rows are about to go: told before, while they are there. */
+void
+scd2_partitions_before(Node *stmt)
 {
 	PartitionEvent event = {0};
 	ListCell   *lc;
 
-	if (IsA(stmt, AlterTableStmt))
+	if (IsA(stmt, TruncateStmt))
 	{
-		PartitionCmd *cmd = partition_command((AlterTableStmt *) stmt, AT_DetachPartition);
-
-		if (cmd == NULL)
-			return;
-		event.what = cmd->concurrent ? "detach concurrently" : "detach";
-		event.leaf = RangeVarGetRelid(cmd->name, NoLock, true);
-		event.parent = parent_of(event.leaf);
-		try_to_tell(&event);
+		event.what = "TRUNCATE";
+		foreach(lc, ((TruncateStmt *) stmt)->relations)
+			event.relids = add_relid(event.relids, lfirst_node(RangeVar, lc));
 	}
 	else if (IsA(stmt, DropStmt) && ((DropStmt *) stmt)->removeType == OBJECT_TABLE)
 	{
+		event.what = "DROP";
 		foreach(lc, ((DropStmt *) stmt)->objects)
-		{
-			event.what = "drop";
-			event.leaf = RangeVarGetRelid(makeRangeVarFromNameList((List *) lfirst(lc)), NoLock, true);
-			event.parent = parent_of(event.leaf);
-			try_to_tell(&event);
-		}
+			event.relids = add_relid(event.relids, makeRangeVarFromNameList(lfirst(lc)));
 	}
+	if (has_partition(event.relids))
+		follow(&event);
 }
 
-/* A leaf has come. */
-static void
-after_statement(Node *stmt)
+/* A partition has come, or was detached. */
+void
+scd2_partitions_after(Node *stmt)
 {
 	PartitionEvent event = {0};
+	CreateStmt *create = IsA(stmt, CreateStmt) ? (CreateStmt *) stmt :
+		IsA(stmt, CreateForeignTableStmt) ? &((CreateForeignTableStmt *) stmt)->base : NULL;
 
-	if (IsA(stmt, CreateStmt) && ((CreateStmt *) stmt)->partbound != NULL)
+	if (create != NULL && create->partbound != NULL)
 	{
-		event.what = "create";
-		event.leaf = RangeVarGetRelid(((CreateStmt *) stmt)->relation, NoLock, true);
-		event.parent = parent_of(event.leaf);
-		try_to_tell(&event);
+		event.what = "CREATE";
+		event.relids = add_relid(NIL, create->relation);
+		event.parent = event.relids == NIL || !get_rel_relispartition(linitial_oid(event.relids)) ? InvalidOid :
+			get_partition_parent(linitial_oid(event.relids), true);
+		follow(&event);
 	}
 	else if (IsA(stmt, AlterTableStmt))
 	{
-		PartitionCmd *cmd = partition_command((AlterTableStmt *) stmt, AT_AttachPartition);
+		PartitionCmd *cmd = partition_command((AlterTableStmt *) stmt);
 
 		if (cmd == NULL)
 			return;
-		event.what = "attach";
-		event.leaf = RangeVarGetRelid(cmd->name, NoLock, true);
-		event.parent = parent_of(event.leaf);
-		try_to_tell(&event);
+		event.what = cmd->bound != NULL ? "ATTACH" : "DETACH";
+		event.relids = add_relid(NIL, cmd->name);
+		event.parent = RangeVarGetRelid(((AlterTableStmt *) stmt)->relation, NoLock, true);
+		follow(&event);
 	}
-}
-
-/* Could a statement be about partitions? */
-static bool
-concerns_partitions(Node *stmt)
-{
-	return IsA(stmt, AlterTableStmt) || IsA(stmt, CreateStmt) || IsA(stmt, DropStmt);
-}
-
-static void
-process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-				ProcessUtilityContext context, ParamListInfo params,
-				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	/* The server may scribble on the statement. */
-	Node	   *stmt = concerns_partitions(pstmt->utilityStmt) ? copyObject(pstmt->utilityStmt) : NULL;
-
-	scd2_utility_statement(pstmt->utilityStmt);
-	if (stmt)
-		before_statement(stmt);
-	if (prev_ProcessUtility)
-		prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	if (stmt)
-		after_statement(stmt);
-}
-
-void
-scd2_partitions_init(void)
-{
-	prev_ProcessUtility = ProcessUtility_hook;
-	ProcessUtility_hook = process_utility;
 }

@@ -71,10 +71,7 @@ scd2_append_read_sql(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	{
 		scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, true");
 		append_columns(sql, flow);
-		if (flow->feedless)
-			scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
-		else
-			scd2_sql(sql, " FROM scd2.table_at(NULL::%s, $1) AS %I", flow->source_sql, flow->source_alias);
+		scd2_append_rows(sql, flow, flow->feedless ? scd2_source_now(flow) : scd2_source_then(flow));
 		scd2_sql(sql, " WHERE ");
 		append_filter(sql, flow);
 		return;

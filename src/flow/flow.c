@@ -77,7 +77,8 @@ static const char definition_query[] =
 	"       EXISTS (SELECT FROM scd2_internal.flow AS o WHERE o.target_relid = f.target_relid AND o.flow_id <> f.flow_id)"
 	"           OR EXISTS (SELECT FROM scd2_internal.mark AS k WHERE k.target_relid = f.target_relid) AS shared, coalesce(e.except_columns, '{}')::text AS kept_out,"
 	"       m.oid AS memory, quote_ident(mn.nspname) || '.' || quote_ident(m.relname) AS memory_sql, format('%I.%I', f.target_schema, coalesce(f.memory_name, f.target_name)) AS memory_was,"
-	"       t.oid AS target, s.oid AS source, c.oid AS feed, coalesce(s.relname, f.source_name) AS source_alias, s.relkind = 'p' AS source_partitioned,"
+	"       t.oid AS target, s.oid AS source, c.oid AS feed, scd2_internal.source_alias(f) AS source_alias, s.relkind = 'p' AS source_partitioned,"
+	"       (SELECT string_agg(format(', NULL::%s AS %I', d.type, d.name), '') FROM scd2_internal.followed_columns(f.feed_id) AS d WHERE d.dropped) AS gone,"
 	"       quote_ident(tn.nspname) || '.' || quote_ident(t.relname) AS target_sql, quote_ident(sn.nspname) || '.' || quote_ident(s.relname) AS source_sql,"
 	"       quote_ident(cn.nspname) || '.' || quote_ident(c.relname) AS feed_sql,"
 	"       format('%I.%I', f.target_schema, f.target_name) AS target_was,"
@@ -233,6 +234,7 @@ read_definition(Scd2Flow *flow)
 	flow->target_sql = field("target_sql");
 	flow->source_sql = field("source_sql");
 	flow->source_alias = field("source_alias");
+	flow->gone = field("gone") ? field("gone") : pstrdup("");
 	flow->feed_sql = flow->feedless ? flow->source_sql : field("feed_sql");
 	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
 	flow->all_images = strcmp(field("all_images"), "t") == 0;

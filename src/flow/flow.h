@@ -118,6 +118,7 @@ typedef struct Scd2Flow
 	Oid			leaf;			/* last partition of the feed */
 	char	   *target_sql;		/* qualified, quoted */
 	char	   *source_sql;
+	char	   *gone;			/* columns of the feed that the source has no more, as they follow "*" in a SELECT; "": none */
 	char	   *source_alias;
 	char	   *feed_sql;
 	char	   *leaf_sql;

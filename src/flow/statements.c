@@ -365,17 +365,38 @@ append_only_ends(StringInfo sql, Scd2Flow *flow)
 		scd2_sql(sql, " AND (NOT _scd2_is_end OR NOT _scd2_sequence IS NULL)");
 }
 
+/* What has the source's rows, with the columns of the feed that were dropped from it. */
+void
+scd2_append_rows(StringInfo sql, Scd2Flow *flow, const char *rows)
+{
+	if (flow->gone[0] == '\0')
+		scd2_sql(sql, " FROM %s AS %I", rows, flow->source_alias);
+	else
+		scd2_sql(sql, " FROM (SELECT _scd2_s.*%s FROM %s AS _scd2_s) AS %I", flow->gone, rows, flow->source_alias);
+}
+
+/* The source as a relation in a query, or as it was at version $1. */
+char *
+scd2_source_now(Scd2Flow *flow)
+{
+	return psprintf("%s%s", flow->source_partitioned ? "" : "ONLY ", flow->source_sql);
+}
+
+char *
+scd2_source_then(Scd2Flow *flow)
+{
+	return psprintf("scd2.table_at(NULL::%s, $1)", flow->source_sql);
+}
+
 /* The rows of the source that are there, as a feed would show them. */
 static void
 append_source(StringInfo sql, Scd2Flow *flow)
 {
 	if (flow->input == SCD2_CHANGES)
-		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.* FROM scd2.table_at(NULL::%s, $1) AS s) AS %I",
-				 flow->source_sql, flow->source_alias);
-	else if (flow->from_beginning)
-		scd2_sql(sql, " FROM scd2.table_at(NULL::%s, $1) AS %I", flow->source_sql, flow->source_alias);
+		scd2_sql(sql, " FROM (SELECT 'insert' AS _change_type, $1 AS _commit_version, $2 AS _commit_timestamp, 0 AS _change_ordinal, s.*%s FROM %s AS s) AS %I",
+				 flow->gone, scd2_source_then(flow), flow->source_alias);
 	else
-		scd2_sql(sql, " FROM %s%s AS %I", flow->source_partitioned ? "" : "ONLY ", flow->source_sql, flow->source_alias);
+		scd2_append_rows(sql, flow, flow->from_beginning ? scd2_source_then(flow) : scd2_source_now(flow));
 	if (flow->end_sequence_by != NULL)
 		append_ends(sql, flow);
 	scd2_sql(sql, " WHERE true");
@@ -814,14 +835,15 @@ scd2_statement_sql(Scd2Flow *flow, Scd2Statement which, Oid *argtypes, int *narg
 static void
 append_copied(StringInfo sql, Scd2Flow *flow)
 {
-	const char *only = flow->source_partitioned ? "" : "ONLY ";
-
 	if (flow->apply_as_truncates == NULL)
-		scd2_sql(sql, " FROM %s%s AS %I WHERE true", only, flow->source_sql, flow->source_alias);
+	{
+		scd2_append_rows(sql, flow, scd2_source_now(flow));
+		scd2_sql(sql, " WHERE true");
+	}
 	else
 	{
-		scd2_sql(sql, " FROM (SELECT 'insert'::text AS _change_type, 0::bigint AS _commit_version, $1 AS _commit_timestamp, 0 AS _change_ordinal, NULL::xid8 AS _xid, s.* FROM %s%s AS s) AS %I WHERE ",
-				 only, flow->source_sql, flow->source_alias);
+		scd2_sql(sql, " FROM (SELECT 'insert'::text AS _change_type, 0::bigint AS _commit_version, $1 AS _commit_timestamp, 0 AS _change_ordinal, NULL::xid8 AS _xid, s.*%s FROM %s AS s) AS %I WHERE ",
+				 flow->gone, scd2_source_now(flow), flow->source_alias);
 		append_expression(sql, flow->apply_as_truncates, "boolean");
 		scd2_sql(sql, " IS NOT TRUE");
 	}

@@ -47,6 +47,9 @@ extern bool scd2_keeps_events(Scd2Flow *flow);
 extern bool scd2_sequence_has_parts(Scd2Flow *flow);
 extern void scd2_append_comparison(StringInfo sql, const char *a, Oid operator_oid, const char *b);
 extern Oid	scd2_sequence_operator(Scd2Flow *flow, StrategyNumber strategy);
+extern void scd2_append_rows(StringInfo sql, Scd2Flow *flow, const char *rows);
+extern char *scd2_source_now(Scd2Flow *flow);
+extern char *scd2_source_then(Scd2Flow *flow);
 extern void scd2_append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 

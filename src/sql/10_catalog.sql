@@ -50,13 +50,23 @@ CREATE TABLE scd2_internal.switch (
 -- order, then deleted by the worker.
 CREATE TABLE scd2_internal.control (
     control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns')),
+    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns', 'partition emptied')),
     feed_id      integer,
     flow_id      integer,
-    source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf
+    source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf; partition emptied: the partition
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
     detail       text                                   -- gap: why; enable feed, columns: the columns that stay out, an array
 );
+
+-- Rows that came or went with a partition, for the log alone: there is never one to see (src/feed/staged.c).
+CREATE TABLE scd2_internal.staged_row (
+    staged_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    feed_id    integer NOT NULL,
+    leaf_relid oid NOT NULL,
+    arrives    boolean NOT NULL,                        -- else it goes
+    image      bytea NOT NULL                           -- as it is stored in the leaf
+);
+ALTER TABLE scd2_internal.staged_row ALTER image SET STORAGE EXTERNAL;
 
 -- A feed, as its owner defined it.
 CREATE TABLE scd2_internal.feed (

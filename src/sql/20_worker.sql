@@ -70,7 +70,9 @@ BEGIN
         IF r.phase = 'failed' THEN
             RAISE EXCEPTION 'flow "%" has failed: %', r.name, r.last_error
                 USING ERRCODE = 'object_not_in_prerequisite_state',
-                    HINT = format('SELECT scd2.resume_flow(%L);', r.name);
+                    HINT = CASE WHEN r.last_error LIKE '55000: flow % cannot follow its source %'
+                        THEN substring(r.last_error FROM ' Remedy: (.*)$')
+                        ELSE format('SELECT scd2.resume_flow(%L);', r.name) END;
         END IF;
         IF r.feed_state = 'failed' THEN
             RAISE EXCEPTION 'the feed of "%" has failed: %', r.source, r.feed_error

@@ -163,6 +163,7 @@ BEGIN
                 scd2_internal.label(root)),
             format('SELECT scd2.enable_change_feed(%L);', root::regclass));
     END IF;
+    PERFORM scd2_internal.refuse_feed_below(source);
     FOR leaf IN SELECT l FROM scd2_internal.leaves(source) l WHERE l <> source LOOP
         SELECT k.* INTO unfit FROM scd2_internal.unfit_kind(leaf) k;
         IF unfit.code IS NOT NULL THEN

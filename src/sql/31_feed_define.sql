@@ -70,7 +70,7 @@ BEGIN
     FOR f IN SELECT x.* FROM scd2_internal.feed x WHERE NOT x.disabled
         AND (x.source_relid = root OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(root) a)) LOOP
         FOR leaf IN SELECT c.oid FROM scd2_internal.leaves(f.source_relid) l JOIN pg_class c ON c.oid = l
-            WHERE c.relreplident <> 'f' AND c.relkind = 'r' LOOP
+            WHERE c.relreplident <> 'f' AND c.relkind = 'r' AND c.relpersistence = 'p' LOOP
             BEGIN
                 PERFORM scd2_internal.set_full_identity(f.feed_id, leaf);
             EXCEPTION WHEN OTHERS THEN

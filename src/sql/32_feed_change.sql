@@ -57,9 +57,9 @@ BEGIN
     IF cardinality(relations) > 0 THEN
         PERFORM scd2_internal.lock_tables(relations, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(relations)]));
     END IF;
+    UPDATE scd2_internal.feed x SET disabled = true WHERE x.feed_id = f.feed_id;
     PERFORM scd2_internal.give_back_identity(i.leaf_relid, i.identity, i.index_name) FROM scd2_internal.found_identity i WHERE i.feed_id = f.feed_id;
     DELETE FROM scd2_internal.found_identity i WHERE i.feed_id = f.feed_id;
-    UPDATE scd2_internal.feed x SET disabled = true WHERE x.feed_id = f.feed_id;
     PERFORM scd2_internal.check_no_reader(f);           -- now none can come
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid) VALUES ('disable feed', f.feed_id, f.source_relid, f.feed_relid);
     IF drop_feed AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN

@@ -25,33 +25,121 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.declare_gap(scd2_internal.feed, text, text) IS 'Leaves the control record of a gap, with a WARNING';
 
--- CI-14: a captured table that becomes unlogged changes without a trace in the log from then on, and becoming
--- logged again writes no row changes either.
+CREATE FUNCTION scd2_internal.look_at_columns(f scd2_internal.feed) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO scd2_internal.control (kind, feed_id, source_relid) VALUES ('columns', f.feed_id, scd2_internal.leaf_with_rows(f.source_relid))
+$$;
+COMMENT ON FUNCTION scd2_internal.look_at_columns(scd2_internal.feed) IS 'Has capture look at the columns of the source at this place in the log';
+
+-- The event names what the statement names: not the tables that inherit from it or are of its type.
+CREATE FUNCTION scd2_internal.altered_with(relation oid) RETURNS SETOF oid
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE a (oid) AS (
+        SELECT relation
+        UNION SELECT x.oid FROM a, LATERAL (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = a.oid
+            UNION ALL SELECT c.oid FROM pg_type t JOIN pg_class c ON c.reloftype = t.oid WHERE t.typrelid = a.oid) x (oid))
+    SELECT oid FROM a
+$$;
+COMMENT ON FUNCTION scd2_internal.altered_with(oid) IS 'Relations whose columns change with those of one';
+
+-- Changes of a row go to one feed.
+CREATE FUNCTION scd2_internal.refuse_feed_below(source oid) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    below oid;
+BEGIN
+    SELECT f.source_relid INTO below FROM scd2_internal.feed f
+        WHERE NOT f.disabled AND f.source_relid <> source AND f.source_relid IN (SELECT t.relid FROM pg_partition_tree(source) t);
+    IF FOUND THEN
+        PERFORM scd2_internal.refuse('55000', format('partition "%s" of table "%s" has a change data feed of its own', scd2_internal.label(below), scd2_internal.label(source)),
+            'The changes of a partition are in the feed of the partitioned table.', format('SELECT scd2.untrack(%1$L); SELECT scd2.disable_change_feed(%1$L);', below::regclass));
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.refuse_feed_below(oid) IS 'Errors: 55000 if a partition of a captured table has a feed';
+
+CREATE FUNCTION scd2_internal.warn_of_identity(f scd2_internal.feed, relation oid) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (SELECT c.relreplident <> 'f' AND c.relkind = 'r' FROM pg_class c WHERE c.oid = relation) THEN
+        RAISE WARNING 'the next update or delete of "%" gives its change data feed a gap: it would not be recorded whole', scd2_internal.label(relation)
+            USING HINT = format('ALTER TABLE %s REPLICA IDENTITY FULL; -- or, before: SELECT scd2.disable_change_feed(%L);', relation::regclass, f.source_relid::regclass);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.warn_of_identity(scd2_internal.feed, oid) IS 'WARNING if a captured table lacks REPLICA IDENTITY FULL';
+
+-- CI-14: a captured table that becomes unlogged, or is stored by what decoding does not read, changes without a trace in
+-- the log from then on, and becoming logged again writes no row changes either.
 CREATE FUNCTION scd2_internal.on_alter_table() RETURNS event_trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on AS $$
 DECLARE
     f record;
 BEGIN
     FOR f IN
-        SELECT x AS feed, c.oid AS unlogged
-        FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relpersistence = 'u' AND c.relkind = 'r'
+        SELECT x AS feed, c.oid AS relation, k.reason, k.hint
+        FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'r'
              JOIN scd2_internal.feed x ON NOT x.disabled AND (x.source_relid = c.oid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a))
-             LEFT JOIN scd2_internal.feed_state s ON s.feed_id = x.feed_id
-        WHERE s.gap IS NULL OR NOT upper_inf(s.gap)
+             LEFT JOIN scd2_internal.feed_state s ON s.feed_id = x.feed_id, scd2_internal.unfit_kind(c.oid) k
+        WHERE k.code IS NOT NULL AND (s.gap IS NULL OR NOT upper_inf(s.gap))
     LOOP
-        PERFORM scd2_internal.declare_gap(f.feed, format('table %s is unlogged: its changes leave no trace in the log', f.unlogged::regclass),
-            format('ALTER TABLE %s SET LOGGED; SELECT * FROM scd2.diagnose();', f.unlogged::regclass));
+        PERFORM scd2_internal.declare_gap(f.feed, format('changes of table %s cannot be captured: %s', f.relation::regclass, rtrim(f.reason, '.')),
+            concat_ws(' ', f.hint, 'SELECT * FROM scd2.diagnose();'));
     END LOOP;
-    INSERT INTO scd2_internal.control (kind, feed_id, source_relid)
-    SELECT DISTINCT 'columns', x.feed_id, scd2_internal.leaf_with_rows(x.source_relid)
-    FROM pg_event_trigger_ddl_commands() d JOIN scd2_internal.feed x ON d.classid = 'pg_class'::regclass AND x.source_relid = d.objid AND NOT x.disabled;
+    PERFORM scd2_internal.refuse_feed_below(x.source_relid)
+        FROM pg_event_trigger_ddl_commands() d JOIN scd2_internal.feed x ON NOT x.disabled AND d.classid = 'pg_class'::regclass
+            AND (x.source_relid = d.objid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(d.objid) a));
+    PERFORM scd2_internal.warn_of_identity(x, d.objid)
+        FROM pg_event_trigger_ddl_commands() d, scd2_internal.feeds_above(d.objid) x WHERE d.classid = 'pg_class'::regclass AND tg_tag = 'ALTER TABLE';
+    PERFORM scd2_internal.look_at_columns(x)
+        FROM (SELECT DISTINCT x.feed_id FROM pg_event_trigger_ddl_commands() d JOIN scd2_internal.feed x
+                  ON NOT x.disabled AND d.classid = 'pg_class'::regclass AND x.source_relid IN (SELECT scd2_internal.altered_with(d.objid))) i
+             JOIN scd2_internal.feed x USING (feed_id);
 END $$;
 COMMENT ON FUNCTION scd2_internal.on_alter_table() IS
-    'Has capture look at the columns of a captured table at this place in the log; declares a gap in the feed of one that becomes unlogged, with a WARNING.';
+    'Has capture look at the columns of a captured table at this place in the log; declares a gap in the feed of one that becomes unlogged or is stored in another way, with a WARNING. Errors: 55000 a captured table becomes a partition of another.';
 
-CREATE EVENT TRIGGER scd2_on_alter_table ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION scd2_internal.on_alter_table();
+-- ALTER VIEW and ALTER INDEX rename columns of tables too, ALTER TYPE alters those of typed tables.
+CREATE EVENT TRIGGER scd2_on_alter_table ON ddl_command_end
+    WHEN TAG IN ('ALTER TABLE', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER INDEX', 'ALTER FOREIGN TABLE', 'ALTER TYPE')
+    EXECUTE FUNCTION scd2_internal.on_alter_table();
 ALTER EVENT TRIGGER scd2_on_alter_table ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_alter_table IS 'Columns of captured tables, and those that become unlogged';
+
+-- What DROP takes along: columns, by DROP TYPE … CASCADE and the like; partitions, by DROP SCHEMA and the like (those
+-- that DROP TABLE names have been seen to); tables that have a feed.
+CREATE FUNCTION scd2_internal.on_drop() RETURNS event_trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on AS $$
+DECLARE
+    f scd2_internal.feed;
+    gone record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM scd2_internal.feed) THEN
+        RETURN;
+    END IF;
+    FOR f IN SELECT x.* FROM scd2_internal.feed x WHERE NOT x.disabled AND EXISTS (SELECT FROM pg_class c WHERE c.oid = x.source_relid)
+                AND x.source_relid IN (SELECT scd2_internal.altered_with(d.objid) FROM pg_event_trigger_dropped_objects() d WHERE d.object_type = 'table column') LOOP
+        PERFORM scd2_internal.look_at_columns(f);
+    END LOOP;
+    FOR gone IN
+        SELECT i.feed_id, min(d.object_identity) AS leaf FROM pg_event_trigger_dropped_objects() d JOIN scd2_internal.found_identity i ON i.leaf_relid = d.objid
+            JOIN scd2_internal.feed x USING (feed_id) LEFT JOIN scd2_internal.feed_state s USING (feed_id)
+        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND x.source_relid <> d.objid AND NOT x.disabled AND s.state IS DISTINCT FROM 'failed'
+          AND EXISTS (SELECT FROM pg_class c WHERE c.oid = x.source_relid) GROUP BY i.feed_id
+    LOOP
+        PERFORM scd2_internal.declare_gap(x, format('partition %s was dropped with something else: its rows left no trace in the log', gone.leaf), 'SELECT * FROM scd2.diagnose();')
+            FROM scd2_internal.feed x WHERE x.feed_id = gone.feed_id;
+    END LOOP;
+    FOR f IN SELECT x.* FROM pg_event_trigger_dropped_objects() d JOIN scd2_internal.feed x ON d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND x.source_relid = d.objid
+             WHERE NOT x.disabled AND EXISTS (SELECT FROM pg_class c WHERE c.oid = x.feed_relid) LOOP
+        RAISE NOTICE 'the change data feed "%" of table "%.%" is still there', scd2_internal.label(f.feed_relid), f.source_schema, f.source_name
+            USING HINT = format('SELECT scd2.disable_change_feed(%L, drop_feed => true);', f.feed_relid::regclass);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.on_drop() IS
+    'Has capture look at the columns of a captured table that lost some with something else; declares a gap where partitions went so; NOTICE of the feed of a table that was dropped';
+
+CREATE EVENT TRIGGER scd2_on_drop ON sql_drop EXECUTE FUNCTION scd2_internal.on_drop();
+ALTER EVENT TRIGGER scd2_on_drop ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER scd2_on_drop IS 'Columns and partitions of captured tables that go with something else';
 
 -- Called by the trigger of src/feed/rewrite.c, before the table is rewritten.
 CREATE FUNCTION scd2_internal.table_rewritten(relation oid, reason integer, given_values text) RETURNS void

@@ -6,8 +6,7 @@
 -- policy on them. That follows when row level security comes to the source later. It stays when it goes there:
 -- to open a table is its owner's decision.
 --
--- A new owner of the source does not get what was made from it: the former one goes on to receive its rows, and
--- diagnose() says so.
+-- A new owner of the source gets feed and targets too: 51_follow_relations.sql.
 
 CREATE FUNCTION scd2_internal.close_rows(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -239,7 +239,28 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_memory(oid, oid, oid, name[], name[], integer, text, oid, name[]) IS 'Creates <target>_memory';
 
--- Guard and as-of function of a target that is there. Both are found again by name when the flow goes.
+-- No SET clause and one SELECT: the planner inlines it. Operators are qualified instead.
+CREATE FUNCTION scd2_internal.as_of_body(target oid, sequence_type text, start_column name, end_column name) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('SELECT t.* FROM %I.%I AS t WHERE t.%I %s $1 AND (t.%I %s $1 OR t.%I IS NULL)', n.nspname, c.relname,
+                  start_column, scd2_internal.order_operator(sequence_type::regtype, 2),
+                  end_column, scd2_internal.order_operator(sequence_type::regtype, 5), end_column)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = target
+$$;
+COMMENT ON FUNCTION scd2_internal.as_of_body(oid, text, name, name) IS 'The query of <target>_as_of';
+
+CREATE FUNCTION scd2_internal.define_as_of(target oid, as_of text, sequence_type text, start_column name, end_column name, again boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('CREATE%s FUNCTION %s(point %s) RETURNS SETOF %s LANGUAGE sql STABLE PARALLEL SAFE AS %L',
+        CASE WHEN again THEN ' OR REPLACE' END, as_of, sequence_type, target::regclass,
+        scd2_internal.as_of_body(target, sequence_type, start_column, end_column));
+    EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', as_of, sequence_type,
+                   format('Rows of %s that were valid at a point %s', target::regclass, CASE WHEN sequence_type ~ '^(timestamp|date)' THEN 'in time' ELSE 'of its sequence' END));
+END $$;
+COMMENT ON FUNCTION scd2_internal.define_as_of(oid, text, text, name, name, boolean) IS 'Makes <target>_as_of; again: for what the target is called now';
+
+-- Guard and as-of function of a target that is there.
 CREATE FUNCTION scd2_internal.dress_target(target oid, scd_type integer, sequence_type text, start_column name, end_column name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -253,19 +274,22 @@ BEGIN
     PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['SHARE ROW EXCLUSIVE']);
     PERFORM scd2_internal.put_guard(target);
     IF scd_type = 2 THEN
-        -- No SET clause and one SELECT: the planner inlines it. Operators are qualified instead.
         as_of := format('%I.%I', schema, scd2_internal.object_name(relation, 'as_of'));
-        EXECUTE format('CREATE FUNCTION %s(point %s) RETURNS SETOF %s LANGUAGE sql STABLE PARALLEL SAFE AS %L',
-            as_of, sequence_type, target::regclass,
-            format('SELECT t.* FROM %s AS t WHERE t.%I %s $1 AND (t.%I %s $1 OR t.%I IS NULL)',
-                   format('%I.%I', schema, relation), start_column, scd2_internal.order_operator(sequence_type::regtype, 2),
-                   end_column, scd2_internal.order_operator(sequence_type::regtype, 5), end_column));
+        PERFORM scd2_internal.define_as_of(target, as_of, sequence_type, start_column, end_column, false);
         EXECUTE format('ALTER FUNCTION %s(%s) OWNER TO %I', as_of, sequence_type, owner);
-        EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', as_of, sequence_type,
-                       format('Rows of %s that were valid at a point %s', target::regclass, CASE WHEN sequence_type ~ '^(timestamp|date)' THEN 'in time' ELSE 'of its sequence' END));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, text, name, name) IS 'Puts the guard on a target and creates <target>_as_of';
+
+-- By what it returns, since both may have been renamed, and how it is described: not one of the user's.
+CREATE FUNCTION scd2_internal.as_of_functions(target oid, sequence_type text) RETURNS SETOF pg_proc
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT p.* FROM pg_proc p JOIN pg_class c ON c.reltype = p.prorettype
+    WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.prosecdef IS FALSE
+      AND p.proargtypes::text = to_regtype(sequence_type)::oid::text
+      AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %'
+$$;
+COMMENT ON FUNCTION scd2_internal.as_of_functions(oid, text) IS 'The function <target>_as_of, under whatever name';
 
 CREATE FUNCTION scd2_internal.undress_target(target oid, sequence_type text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -277,12 +301,7 @@ BEGIN
         IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
             EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
         END IF;
-        -- By what it returns: the target may have been renamed since.
-        FOR as_of IN
-            SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.reltype = p.prorettype
-            WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.proargtypes::text = sequence_type::regtype::oid::text
-                  AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %'        -- not one of the user's
-        LOOP
+        FOR as_of IN SELECT p.oid FROM scd2_internal.as_of_functions(target, sequence_type) p LOOP
             EXECUTE format('DROP FUNCTION %s', as_of);
         END LOOP;
     END IF;

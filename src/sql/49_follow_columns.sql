@@ -4,7 +4,7 @@
 -- versions too. So it does not matter how far a flow is: before its next batch, definition and target get what the
 -- feed has. Columns of a feed keep their number; a flow knows which there were, under which names.
 --
---   renamed     renamed in target, memory and definition. Not in expressions: a flow with one that names the column stops, unless it is the column and nothing else
+--   renamed     renamed in target, memory and definition, expressions included
 --   added       added, unless a column_list or track_history_column_list says otherwise; rows that are there have the constant default, as their source's have, and so no row changes
 --   new type    the target's column gets it
 --   dropped     stays
@@ -52,48 +52,35 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.cannot_follow(scd2_internal.flow, text, text, text) IS 'Raises 55000';
 
--- alter_flow() takes neither another sequence over a feed nor a struct; and where a name is used again at once, the new
--- expression would name a renamed column too.
-CREATE FUNCTION scd2_internal.expression_remedy(w scd2_internal.flow, argument text, name_used_again boolean)
+CREATE FUNCTION scd2_internal.rename_columns(expression text, alias name, old_names name[], new_names name[]) RETURNS text
+    AS 'MODULE_PATHNAME', 'scd2_rename_columns' LANGUAGE C IMMUTABLE STRICT;
+COMMENT ON FUNCTION scd2_internal.rename_columns(text, name, name[], name[]) IS
+    'An expression over the columns of a relation, called alias in it, after columns of it were renamed';
+
+-- A table that is renamed keeps its alias in expressions that have it (follow_recorded_names).
+CREATE FUNCTION scd2_internal.source_alias(w scd2_internal.flow) RETURNS name
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(w.options ->> 'source_alias', CASE w.input WHEN 'changes' THEN (SELECT f.feed_name FROM scd2_internal.feed f WHERE f.feed_id = w.feed_id) END, w.source_name)::name
+$$;
+COMMENT ON FUNCTION scd2_internal.source_alias(scd2_internal.flow) IS 'What expressions of a flow may call the relation whose columns they name';
+
+CREATE FUNCTION scd2_internal.renamed_expression(w scd2_internal.flow, expression text, old_names name[], new_names name[])
     RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN NOT name_used_again AND (argument IN ('source_filter', 'apply_as_deletes')
-                    OR argument = 'sequence_by' AND w.input = 'events'
-                       AND NOT scd2_internal.is_sequence_type(w.sequence_type))
-                THEN format('SELECT scd2.alter_flow(%L, %s => ''…''); SELECT scd2.resume_flow(%1$L);', w.name, argument)
-                ELSE format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name) END
+    SELECT scd2_internal.rename_columns(expression, scd2_internal.source_alias(w), old_names, new_names)
 $$;
-COMMENT ON FUNCTION scd2_internal.expression_remedy(scd2_internal.flow, text, boolean) IS
-    'Statements for a flow one of whose expressions names a column that was renamed';
+COMMENT ON FUNCTION scd2_internal.renamed_expression(scd2_internal.flow, text, name[], name[]) IS
+    'An expression of a flow after columns were renamed';
 
--- An expression that is the column and nothing else becomes the other column; one that has the name in it cannot be
--- changed by us. It may be in there as something else: then too, nothing is mixed up. Only what we wrote ourselves
--- (changes_that_delete, changes_that_empty) is known to name none of the source's columns.
-CREATE FUNCTION scd2_internal.renamed_expression(w scd2_internal.flow, argument text, expression text,
-    old_names name[], new_names name[]) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    i integer := coalesce(array_position(old_names, expression::name), array_position(
-        ARRAY(SELECT quote_ident(o) FROM unnest(old_names) WITH ORDINALITY u (o, n) ORDER BY n), expression));
-    given text := regexp_replace(expression,
-        $ours$_change_type (NOT )?IN \('delete', 'update_preimage'\)|_change_type = 'truncate'$ours$, '', 'g');
-    named name;
-BEGIN
-    IF expression IS NULL OR i IS NOT NULL THEN
-        RETURN quote_ident(new_names[i]);
-    END IF;
-    SELECT o INTO named FROM unnest(old_names) o
-        WHERE given ~* ('\m' || regexp_replace(o, '(\W)', '\\\1', 'g') || '\M') LIMIT 1;
-    IF FOUND THEN
-        PERFORM scd2_internal.cannot_follow(w,
-            format('column "%s" was renamed to "%s"', named, new_names[array_position(old_names, named)]),
-            format('Its %s names the column: %s', argument, expression),
-            scd2_internal.expression_remedy(w, argument, old_names && new_names));
-    END IF;
-    RETURN expression;
-END $$;
-COMMENT ON FUNCTION scd2_internal.renamed_expression(scd2_internal.flow, text, text, name[], name[]) IS
-    'An expression of a flow after columns were renamed. Raises 55000 if that cannot be known';
+-- The lists among the arguments as given; what is left out stays so under its new name, and a new column of the old name
+-- is another.
+CREATE FUNCTION scd2_internal.renamed_options(options jsonb, old_names name[], new_names name[]) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(jsonb_object_agg(o.key, CASE jsonb_typeof(o.value) WHEN 'array'
+        THEN to_jsonb(scd2_internal.renamed(ARRAY(SELECT jsonb_array_elements_text(o.value))::name[], old_names, new_names))
+        ELSE o.value END), '{}') FROM jsonb_each(options) o
+$$;
+COMMENT ON FUNCTION scd2_internal.renamed_options(jsonb, name[], name[]) IS 'Lists of columns under their new names';
 
 CREATE FUNCTION scd2_internal.has_column(relation oid, column_name name) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -143,13 +130,13 @@ BEGIN
     IF old_names IS NULL THEN
         RETURN w;
     END IF;
-    w.sequence_by := scd2_internal.renamed_expression(w, 'sequence_by', w.sequence_by, old_names, new_names);
-    w.delete_sequence_by := scd2_internal.renamed_expression(w, 'delete_sequence_by', w.delete_sequence_by, old_names, new_names);
-    w.end_sequence_by := scd2_internal.renamed_expression(w, 'end_sequence_by', w.end_sequence_by, old_names, new_names);
-    w.apply_as_deletes := scd2_internal.renamed_expression(w, 'apply_as_deletes', w.apply_as_deletes, old_names, new_names);
-    w.apply_as_truncates := scd2_internal.renamed_expression(w, 'apply_as_truncates', w.apply_as_truncates, old_names, new_names);
-    w.source_filter := scd2_internal.renamed_expression(w, 'source_filter', w.source_filter, old_names, new_names);
-    w.initial_start := scd2_internal.renamed_expression(w, 'initial_start', w.initial_start, old_names, new_names);
+    w.sequence_by := scd2_internal.renamed_expression(w, w.sequence_by, old_names, new_names);
+    w.delete_sequence_by := scd2_internal.renamed_expression(w, w.delete_sequence_by, old_names, new_names);
+    w.end_sequence_by := scd2_internal.renamed_expression(w, w.end_sequence_by, old_names, new_names);
+    w.apply_as_deletes := scd2_internal.renamed_expression(w, w.apply_as_deletes, old_names, new_names);
+    w.apply_as_truncates := scd2_internal.renamed_expression(w, w.apply_as_truncates, old_names, new_names);
+    w.source_filter := scd2_internal.renamed_expression(w, w.source_filter, old_names, new_names);
+    w.initial_start := scd2_internal.renamed_expression(w, w.initial_start, old_names, new_names);
     IF ours IS NOT NULL THEN
         IF scd2_internal.is_shared(w) THEN
             PERFORM scd2_internal.cannot_follow(w, format('column "%s" was renamed to "%s"', ours[1], theirs[1]), 'Other flows keep the target too, under the old name.',
@@ -167,6 +154,7 @@ BEGIN
     w.columns := scd2_internal.renamed(w.columns, ours, theirs);
     w.tracked := scd2_internal.renamed(w.tracked, ours, theirs);
     w.ignores_null := scd2_internal.renamed(w.ignores_null, ours, theirs);
+    w.options := scd2_internal.renamed_options(w.options, old_names, new_names);
     w.sequence_column := coalesce(new_names[array_position(old_names, w.sequence_column)], w.sequence_column);
     RETURN w;
 END $$;
@@ -263,7 +251,7 @@ BEGIN
     w := scd2_internal.follow_additions(w);
     UPDATE scd2_internal.flow f SET keys = w.keys, columns = w.columns, tracked = w.tracked, ignores_null = w.ignores_null, absent = w.absent, sequence_column = w.sequence_column,
             sequence_by = w.sequence_by, delete_sequence_by = w.delete_sequence_by, end_sequence_by = w.end_sequence_by, apply_as_deletes = w.apply_as_deletes,
-            apply_as_truncates = w.apply_as_truncates, source_filter = w.source_filter, initial_start = w.initial_start, definition = f.definition + 1
+            apply_as_truncates = w.apply_as_truncates, source_filter = w.source_filter, initial_start = w.initial_start, options = w.options, definition = f.definition + 1
         WHERE f.flow_id = id;
     PERFORM scd2_internal.know_columns(id);
 END $$;

@@ -246,7 +246,7 @@ CREATE FUNCTION scd2_internal.feed_problems()
         (SELECT scd2_internal.repair_statement(d) FROM scd2_internal.feed d WHERE d.feed_id = f.feed_id)
     FROM f WHERE f.feed_there IS NULL AND f.there IS NOT NULL AND f.captured <> 'failed'
     UNION ALL
-    SELECT f.owner, f.name, format('its change data feed belongs to role "%s", which goes on to receive its rows', pg_get_userbyid(c.relowner)), NULL, NULL,
+    SELECT f.owner, f.name, format('its change data feed belongs to role "%s"', pg_get_userbyid(c.relowner)), NULL, NULL,
         (SELECT string_agg(format('ALTER TABLE %s OWNER TO %I;', r::regclass, pg_get_userbyid(f.owner)), ' ' ORDER BY r)
          FROM (SELECT f.feed_relid AS r UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid) x)
     FROM f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.there IS NOT NULL AND c.relowner <> f.owner
@@ -272,12 +272,45 @@ CREATE FUNCTION scd2_internal.feed_problems()
 $$;
 COMMENT ON FUNCTION scd2_internal.feed_problems() IS 'Part of diagnose: what is wrong with feeds.';
 
+-- A flow reads with the rights of its target's owner; the source may have got another owner.
+CREATE FUNCTION scd2_internal.rights_remedy(name name, target oid, reads oid) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('ALTER TABLE %s OWNER TO %I; SELECT scd2.resume_flow(%L);', target::regclass, pg_get_userbyid(r.relowner), name)
+    FROM pg_class r WHERE r.oid = reads AND r.relowner <> scd2_internal.owner_of(target)
+$$;
+COMMENT ON FUNCTION scd2_internal.rights_remedy(name, oid, oid) IS
+    'Statements that give a target to the owner of what its flow reads; NULL: he has it';
+
+-- A flow over snapshots reads its source's columns by their names: that may be another relation each time.
+CREATE FUNCTION scd2_internal.snapshot_columns_remedy(w scd2_internal.flow) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH c AS (
+        SELECT n.name, n.n, a.attnum, s.attnum AS there, t.base <> b.base OR t.base_typmod <> b.base_typmod AS other, format_type(b.base, b.base_typmod) AS type
+        FROM unnest(w.columns) WITH ORDINALITY n (name, n)
+            LEFT JOIN pg_attribute a ON a.attrelid = w.target_relid AND a.attname = n.name AND NOT a.attisdropped
+            LEFT JOIN pg_attribute s ON s.attrelid = w.source_relid AND s.attname = n.name AND NOT s.attisdropped
+            LEFT JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) t ON true
+            LEFT JOIN LATERAL scd2_internal.base_type(s.atttypid, s.atttypmod) b ON true
+        WHERE n.name <> ALL (w.absent))
+    SELECT coalesce(
+        (SELECT format('SELECT scd2.drop_flow(%1$L); -- and create it anew, or, when %2$s again has column "%3$s": SELECT scd2.resume_flow(%1$L);', w.name, w.source_relid::regclass, c.name)
+         FROM c WHERE c.there IS NULL ORDER BY c.n LIMIT 1),
+        (SELECT string_agg(format('ALTER TABLE %s ALTER COLUMN %I TYPE %s;', w.target_relid::regclass, c.name, c.type), ' ' ORDER BY c.n) || format(' SELECT scd2.resume_flow(%L);', w.name)
+         FROM c WHERE c.other))
+    WHERE w.kind = 'snapshot'
+$$;
+COMMENT ON FUNCTION scd2_internal.snapshot_columns_remedy(scd2_internal.flow) IS
+    'Statements for a flow over snapshots whose source lacks a column that it keeps, or has one of another type; NULL: neither';
+
 CREATE FUNCTION scd2_internal.flow_problems()
     RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
         SELECT w.name, w.paused, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
             c.relname, scd2_internal.flow_owner(w) AS relowner,
+               scd2_internal.snapshot_columns_remedy(w) AS columns_remedy,
+               scd2_internal.rights_remedy(w.name, w.target_relid,
+                   coalesce((SELECT d.feed_relid FROM scd2_internal.feed d WHERE d.feed_id = w.feed_id), w.source_relid)) AS rights,
                (SELECT string_agg(u, ', ' ORDER BY o) FROM unnest(w.columns) WITH ORDINALITY AS c (u, o), pg_class sc
                 WHERE sc.oid = w.source_relid
                     AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u
@@ -293,12 +326,16 @@ CREATE FUNCTION scd2_internal.flow_problems()
                coalesce(w.version_query, 'now()'))
                 WHEN w.last_error LIKE '55000: flow % cannot follow its source %'
                 THEN substring(w.last_error FROM ' Remedy: (.*)$')
+                WHEN w.last_error LIKE '42501: %' AND w.rights IS NOT NULL THEN w.rights
+                WHEN w.last_error ~ '^(42703|42804): ' AND w.columns_remedy IS NOT NULL THEN w.columns_remedy
                 ELSE format('SELECT scd2.resume_flow(%L);', w.name) END
     FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error,
         format('Failures in a row: %s; next try at %s.', w.failures, w.retry_at),
-        format('SELECT scd2.resume_flow(%L);', w.name)
+        coalesce(CASE WHEN w.last_error LIKE '42501: %' THEN w.rights
+                      WHEN w.last_error ~ '^(42703|42804): ' THEN w.columns_remedy END,
+            format('SELECT scd2.resume_flow(%L);', w.name))
     FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL
     UNION ALL
     SELECT w.relowner, w.name, 'it is paused', NULL, CASE w.kind WHEN 'snapshot' THEN 'It takes no snapshots.'

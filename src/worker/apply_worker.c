@@ -26,7 +26,6 @@
 #include "pgstat.h"
 #include "storage/lmgr.h"
 #include "utils/guc.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -54,6 +53,7 @@ typedef struct KnownFlow
 	Scd2FlowState state;		/* as of the last look */
 	Scd2FlowState taken;		/* as it was before what was tried last */
 	int			feed_id;
+	Oid			feed_relid;		/* invalid: none */
 	Oid			target;			/* if other flows may write into it too; else invalid */
 	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
 	bool		once;			/* or once */
@@ -171,8 +171,9 @@ tell_at_home(void)
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
 	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
-	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)" \
+	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0), e.feed_relid" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) LEFT JOIN scd2_internal.feed_layout AS l USING (feed_id)" \
+	"      LEFT JOIN scd2_internal.feed AS e USING (feed_id)" \
 	" WHERE (f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot') AND " SCD2_AT_HOME("s") " ORDER BY f.flow_id"
 
 /* Reads the list of flows and their states anew. */
@@ -208,6 +209,8 @@ reload(void)
 		known->snapshots = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 6, &isnull));
 		known->once = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 7, &isnull));
 		known->columns_changed = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 8, &isnull));
+		due = SPI_getbinval(table->vals[i], table->tupdesc, 9, &isnull);
+		known->feed_relid = isnull ? InvalidOid : DatumGetObjectId(due);
 		known->listed = scd2_state_read(&known->state);
 	}
 	forget_unlisted();
@@ -352,11 +355,31 @@ apply(KnownFlow *known, int64 latest)
 		known->most_versions = known->most_versions < SMALL_AGAIN ? known->most_versions * 2 : 0;
 }
 
+/*
+ * Columns that came with the versions at hand are followed before they are applied; under the lock
+ * no others come.
+ */
+static void
+lock_feed(KnownFlow *known)
+{
+	if (OidIsValid(known->feed_relid))
+		LockRelationOid(known->feed_relid, AccessShareLock);
+}
+
+/* For a copy, which waits for capture, which may have to alter the feed. It looks again itself. */
+static void
+unlock_feed(KnownFlow *known)
+{
+	if (OidIsValid(known->feed_relid))
+		UnlockRelationOid(known->feed_relid, AccessShareLock);
+}
+
 /* Under the flow's lock: whatever its state says is to be done. */
 static void
 do_work(KnownFlow *known)
 {
 	Scd2FlowState *state = &known->state;
+	Scd2Flow   *flow;
 	int64		latest;
 
 	if (!scd2_state_read(state))
@@ -376,16 +399,24 @@ do_work(KnownFlow *known)
 	}
 	else if (state->phase == 'c')
 	{
-		scd2_first_copy(definition(known), state);
+		if (known->flow != NULL)
+			known->flow->stale = true;	/* the source may have lost columns since */
+		lock_feed(known);
+		flow = definition(known);
+		unlock_feed(known);
+		scd2_first_copy(flow, state);
 		copied = true;
 	}
 	else if (state->phase == 'a' && state->watermark_version < (latest = latest_version(known)))
 	{
-		AcceptInvalidationMessages();	/* columns that came with these versions: followed before them */
+		lock_feed(known);
 		apply(known, latest);
 	}
 	else if (state->phase == 'a' && known->columns_changed)
+	{
+		lock_feed(known);
 		(void) definition(known);
+	}
 	else
 		return;
 	known->not_before = 0;
