@@ -12,9 +12,11 @@
 #include "access/nbtree.h"
 #include "access/table.h"
 #include "catalog/partition.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "lib/ilist.h"
+#include "miscadmin.h"
 #include "partitioning/partdesc.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -23,6 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "compat.h"
@@ -472,6 +475,43 @@ read_skips(Scd2Flow *flow)
 		flow->skips[i] = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
+static Oid
+relation_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+/*
+ * The flow reads source and feed as the target's owner, and to plan that is to run what their owner
+ * wrote. When it was created, that was never a superuser for others; roles and owners change. So
+ * this is looked at when it is loaded, and before each batch.
+ */
+void
+scd2_flow_check_owner(Scd2Flow *flow)
+{
+	const Oid	reads[] = {flow->feed, flow->source};
+	Oid			owner = relation_owner(flow->target);
+
+	for (int i = 0; i < lengthof(reads) && superuser_arg(owner); i++)
+	{
+		Oid			other = OidIsValid(reads[i]) ? relation_owner(reads[i]) : InvalidOid;
+
+		if (OidIsValid(other) && !superuser_arg(other))
+			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+							errmsg("target %s belongs to a superuser, \"%s\" does not", flow->target_sql, get_rel_name(reads[i])),
+							errdetail("The worker would run what the owner of the source wrote as a superuser."),
+							errhint("ALTER TABLE %s OWNER TO %s;", flow->target_sql, quote_identifier(GetUserNameFromId(other, false)))));
+	}
+}
+
 /*
  * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does
  * not fit any more.
@@ -487,6 +527,7 @@ scd2_flow_load(int flow_id)
 	flow->flow_id = flow_id;
 	flow->at_version = -1;
 	read_definition(flow);
+	scd2_flow_check_owner(flow);
 	find_leaf(flow);
 	read_layout(flow);
 	read_memory_layout(flow);

@@ -189,6 +189,7 @@ typedef struct Scd2Flow
 } Scd2Flow;
 
 extern Scd2Flow *scd2_flow_load(int flow_id);
+extern void scd2_flow_check_owner(Scd2Flow *flow);
 extern void scd2_flow_free(Scd2Flow *flow);
 extern void scd2_flow_watch(void);
 extern void scd2_use_written_settings(List *settings);

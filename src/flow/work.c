@@ -14,7 +14,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -128,41 +127,6 @@ set_constraints_immediate(Relation target)
 		elog(ERROR, "could not make constraints immediate");
 }
 
-static Oid
-relation_owner(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
-}
-
-/*
- * The flow reads source and feed as the target's owner, and to plan that is to run what their owner
- * wrote. When it was created, that was never a superuser for others; roles and owners change.
- */
-static void
-check_owner_is_safe(Scd2Flow *flow, Oid owner)
-{
-	const Oid	reads[] = {flow->feed, flow->source};
-
-	for (int i = 0; i < lengthof(reads) && superuser_arg(owner); i++)
-	{
-		Oid			other = OidIsValid(reads[i]) ? relation_owner(reads[i]) : InvalidOid;
-
-		if (OidIsValid(other) && !superuser_arg(other))
-			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-							errmsg("target %s belongs to a superuser, \"%s\" does not", flow->target_sql, get_rel_name(reads[i])),
-							errdetail("The worker would run what the owner of the source wrote as a superuser."),
-							errhint("ALTER TABLE %s OWNER TO %s;", flow->target_sql, quote_identifier(GetUserNameFromId(other, false)))));
-	}
-}
-
 /*
  * Locks the target and becomes its owner; within a transaction, connected to SPI.
  */
@@ -185,7 +149,7 @@ scd2_work_begin(Scd2Flow *flow)
 	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
 		work->index = index_open(flow->target_index, RowExclusiveLock);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
-	check_owner_is_safe(flow, work->target->rd_rel->relowner);
+	scd2_flow_check_owner(flow);
 	scd2_mark_as_own(flow->target, flow->memory);
 	if (scd2_in_worker)
 		scd2_mark_writes(writes_are_private(work));
