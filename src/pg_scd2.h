@@ -13,7 +13,7 @@
 #define SCD2_PLUGIN			"pg_scd2"
 
 /*
- * Condition on a row of feed_state or flow_state: it is this database's own, not (yet) one that a
+ * Condition on a row of feed_state, flow_state or purge: it is this database's own, not (yet) one that a
  * restore brought. Workers act on no other.
  */
 #define SCD2_AT_HOME(alias) \

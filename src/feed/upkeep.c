@@ -394,7 +394,7 @@ purge_targets(void)
 	bool		more = false;
 
 	begin_work();
-	targets = numbers("SELECT target_relid::integer FROM scd2_internal.purge", cxt);
+	targets = numbers("SELECT p.target_relid::oid::integer FROM scd2_internal.purge AS p WHERE " SCD2_AT_HOME("p"), cxt);
 	end_work();
 	MemoryContextSwitchTo(cxt);
 	foreach(lc, targets)

@@ -248,13 +248,14 @@ CREATE INDEX mark_of_target ON scd2_internal.mark (target_relid, mark_id);
 -- Targets that are too large for purge_history() to remove old versions in its caller's transaction: the worker that
 -- looks after feeds goes on, some pages at a time.
 CREATE TABLE scd2_internal.purge (
-    target_relid   oid PRIMARY KEY,
+    target_relid   scd2_internal.relation PRIMARY KEY,
     before         text NOT NULL,                       -- in the text form of the target's sequence type
     storage        oid NOT NULL,                        -- relfilenode of the target: another, and it begins again
     next_block     bigint NOT NULL DEFAULT 0,
     rows_done      bigint NOT NULL DEFAULT 0,
     rows_estimated bigint NOT NULL,
-    started        timestamptz NOT NULL DEFAULT now()
+    started        timestamptz NOT NULL DEFAULT now(),
+    home           uuid NOT NULL DEFAULT scd2_internal.home()
 );
 
 -- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are

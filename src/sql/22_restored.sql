@@ -74,6 +74,7 @@ BEGIN
     PERFORM scd2_internal.fail_missing_feeds(p.version);
     UPDATE scd2_internal.feed_state SET home = scd2_internal.home();
     UPDATE scd2_internal.flow_state SET home = scd2_internal.home();
+    UPDATE scd2_internal.purge SET home = scd2_internal.home(), storage = 0;
     UPDATE scd2_internal.flow SET definition = definition + 1;
     UPDATE scd2_internal.position SET home = scd2_internal.home();
     RETURN scd2_internal.recall_controls();

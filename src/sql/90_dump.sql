@@ -32,7 +32,7 @@ CREATE TRIGGER replace_position BEFORE INSERT ON scd2_internal.position
     FOR EACH ROW EXECUTE FUNCTION scd2_internal.replace_position();
 ALTER TABLE scd2_internal.position ENABLE ALWAYS TRIGGER replace_position;
 
--- Leaves that were left out of a dump would all be the same leaf.
+-- Relations that were left out of a dump would all be the same one.
 CREATE FUNCTION scd2_internal.skip_row() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -42,6 +42,9 @@ COMMENT ON FUNCTION scd2_internal.skip_row() IS 'Inserts nothing';
 CREATE TRIGGER skip_unknown BEFORE INSERT ON scd2_internal.found_identity
     FOR EACH ROW WHEN (NEW.leaf_relid = 0::oid) EXECUTE FUNCTION scd2_internal.skip_row();
 ALTER TABLE scd2_internal.found_identity ENABLE ALWAYS TRIGGER skip_unknown;
+CREATE TRIGGER skip_unknown BEFORE INSERT ON scd2_internal.purge
+    FOR EACH ROW WHEN (NEW.target_relid = 0::oid) EXECUTE FUNCTION scd2_internal.skip_row();
+ALTER TABLE scd2_internal.purge ENABLE ALWAYS TRIGGER skip_unknown;
 
 -- A database where nothing was ever enabled has nothing to resume from.
 SELECT pg_extension_config_dump('scd2_internal.position',
@@ -52,7 +55,7 @@ DECLARE
 BEGIN
     FOREACH dumped IN ARRAY '{feed,feed_feed_id_seq,feed_state,feed_column,feed_layout,found_identity,reader,flow,
         flow_flow_id_seq,flow_state,batch,mark,mark_mark_id_seq,rejected,rejected_rejected_id_seq,skipped_version,erasure,
-        erasure_erasure_id_seq,erased_key}'::text[] LOOP
+        erasure_erasure_id_seq,erased_key,purge}'::text[] LOOP
         PERFORM pg_catalog.pg_extension_config_dump('scd2_internal.' || dumped, '');
     END LOOP;
 END $$;

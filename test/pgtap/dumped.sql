@@ -17,9 +17,10 @@ SELECT is_empty($$
 SELECT results_eq($$
     SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.relnamespace = 'scd2_internal'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND a.atttypid::regtype::text ~ '^(oid|reg)'
-      AND c.relname NOT IN ('control', 'staged_row') ORDER BY 1, 2$$, $$VALUES ('position'::name, 'database'::name)$$, 'oids that are dumped are names');
+      AND c.relname NOT IN ('control', 'staged_row') ORDER BY 1, 2$$, $$VALUES ('position'::name, 'database'::name), ('purge', 'storage')$$,
+    'oids that are dumped are names, but for those that only say whether something is still the same');
 SELECT results_eq($$
     SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'home'
     WHERE c.relnamespace = 'scd2_internal'::regnamespace AND c.relkind = 'r' ORDER BY 1$$,
-    $$VALUES ('feed_state'::name), ('flow_state'), ('position')$$, 'what workers act on says whose it is');
+    $$VALUES ('feed_state'::name), ('flow_state'), ('position'), ('purge')$$, 'what workers act on says whose it is');
 SELECT * FROM finish();

@@ -62,7 +62,8 @@ sub create_everything
         SET ROLE "the owner";
         SET search_path = "Odd, schema";
         SELECT scd2.enable_change_feed('was_called', except_column_list => '{secret}', retention => '30 days');
-        SELECT scd2.track('was_called', 'dim.history'), scd2.track('was_called', 'dim.current', stored_as_scd_type => 1);
+        SELECT scd2.track('was_called', 'dim.history', except_column_list => '{later_gone}'),
+            scd2.track('was_called', 'dim.current', stored_as_scd_type => 1, except_column_list => '{later_gone}');
         SELECT scd2.track('dim.current', 'dim.totals');
         SELECT scd2.track('places');
         SELECT scd2.create_auto_cdc_flow('event_history', 'events', '{k}', 'seq', apply_as_deletes => $$op = 'D'$$,
@@ -117,7 +118,7 @@ sub create_everything
     return;
 }
 
-my @OURS = map { "scd2_internal.$_" } qw(feed feed_state feed_column feed_layout found_identity reader flow flow_state batch mark rejected skipped_version erasure erased_key);
+my @OURS = map { "scd2_internal.$_" } qw(feed feed_state feed_column feed_layout found_identity reader flow flow_state batch mark rejected skipped_version erasure erased_key purge);
 
 # What a database holds: rows of every table of the owner and of our catalogs. Numbers of columns
 # and identities of databases are not of this.
