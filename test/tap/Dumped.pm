@@ -133,12 +133,11 @@ sub picture
     {
         $picture{$table} = $node->safe_psql($db, qq{
             SELECT string_agg(r::text, E'\n' ORDER BY r::text)
-            FROM (SELECT to_jsonb(t) - '{home,source_attnum,feed_attnum,known_attnums,definition}'::text[] AS r FROM $table t) x
+            FROM (SELECT to_jsonb(t) - '{home,source_attnum,feed_attnum,known_attnums,definition,batches,last_batch,watermark_version,watermark_timestamp}'::text[] AS r FROM $table t) x
             WHERE NOT r @> '{"leaf_relid": "-"}'});
     }
     # batches without an event are none
     $picture{'scd2_internal.batch'} =~ s/^.*"events": 0.*\n?//mg;
-    $picture{'scd2_internal.flow_state'} =~ s/"(batches|last_batch|watermark_version|watermark_timestamp)": [^,]*, //g;
     $picture{position} = $node->safe_psql($db, 'SELECT version, commit_timestamp FROM scd2_internal.position');
     $picture{views} = $node->safe_psql($db, q{
         SELECT flow, target, source, kind, state, events, applied, too_late, rejected FROM scd2.flows ORDER BY 1;
