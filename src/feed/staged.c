@@ -8,6 +8,8 @@
  * table (plugin.c). So nothing has to be kept or cleared up, whatever becomes of the transaction,
  * of capture and of the partition.
  *
+ * Columns that stay out of the feed stay out of this too: they are NULL.
+ *
  * The table is read below the executor: no code of its owner's runs. The caller holds its lock
  * against everybody.
  */
@@ -28,6 +30,36 @@
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(scd2_stage_rows);
+
+/* Which columns of the table stay out of the feed; NULL: none. Within SPI. */
+static bool *
+read_excluded(Relation leaf, int32 feed_id)
+{
+	Oid			types[] = {INT4OID, OIDOID};
+	Datum		values[] = {Int32GetDatum(feed_id), ObjectIdGetDatum(RelationGetRelid(leaf))};
+	bool	   *excluded;
+	bool		isnull;
+
+	if (SPI_execute_with_args("SELECT a.attnum FROM scd2_internal.feed f JOIN pg_catalog.pg_attribute a ON a.attname = ANY (f.except_columns)"
+							  " WHERE f.feed_id = $1 AND a.attrelid = $2 AND a.attnum > 0 AND NOT a.attisdropped", 2, types, values, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed");
+	if (SPI_processed == 0)
+		return NULL;
+	excluded = palloc0(RelationGetDescr(leaf)->natts * sizeof(bool));
+	for (uint64 i = 0; i < SPI_processed; i++)
+		excluded[DatumGetInt16(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)) - 1] = true;
+	return excluded;
+}
+
+static HeapTuple
+without(HeapTuple tuple, TupleDesc desc, const bool *excluded)
+{
+	Datum	   *values = palloc0(desc->natts * sizeof(Datum));
+	bool	   *isnull = palloc(desc->natts * sizeof(bool));
+
+	memset(isnull, true, desc->natts * sizeof(bool));
+	return heap_modify_tuple(tuple, desc, values, isnull, unconstify(bool *, excluded));
+}
 
 /* A row as it is stored, with what is stored apart from it. */
 static bytea *
@@ -62,15 +94,19 @@ stage(Relation leaf, int32 feed_id, bool arrives)
 	TupleTableSlot *slot = table_slot_create(leaf, NULL);
 	MemoryContext row_cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 staged row", ALLOCSET_DEFAULT_SIZES);
 	Datum		values[] = {Int32GetDatum(feed_id), ObjectIdGetDatum(RelationGetRelid(leaf)), BoolGetDatum(arrives), 0};
+	bool	   *excluded = read_excluded(leaf, feed_id);
 	int64		rows = 0;
 
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(row_cxt);
 		bool		should_free;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 
 		CHECK_FOR_INTERRUPTS();
-		values[3] = PointerGetDatum(image_of(ExecFetchSlotHeapTuple(slot, false, &should_free), RelationGetDescr(leaf)));
+		if (excluded != NULL)
+			tuple = without(tuple, RelationGetDescr(leaf), excluded);
+		values[3] = PointerGetDatum(image_of(tuple, RelationGetDescr(leaf)));
 		if (SPI_execute_plan(plan, values, NULL, false, 0) != SPI_OK_INSERT)
 			elog(ERROR, "could not insert into scd2_internal.staged_row");
 		MemoryContextSwitchTo(old);

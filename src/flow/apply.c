@@ -20,6 +20,8 @@
 #include "catalog/pg_type.h"
 #include "storage/bufmgr.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -56,6 +58,9 @@ hint_holds(Scd2Flow *flow, int64 watermark)
 	bool		holds = false;
 
 	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark)
+		return false;
+	/* Who was granted the feed has no rights on its partitions, and reads it as a whole. */
+	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		return false;
 	leaf = table_open(hint->leaf, AccessShareLock);
 	if (!flow->stale && scd2_relation_storage(leaf) == hint->storage &&

@@ -2,7 +2,7 @@
 -- with another owner, a schema of ours that is somebody else's.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(16);
+SELECT plan(20);
 CREATE ROLE alice;
 CREATE ROLE bob;
 CREATE ROLE carol;
@@ -52,11 +52,28 @@ GRANT SELECT ON a.t_changes TO bob;
 SELECT scd2.resume_flow('of_bob') \g /dev/null
 SELECT lives_ok('SELECT scd2.sync()', 'who may read it again gets what came');
 
--- a source that gets another owner
-ALTER TABLE a.t OWNER TO carol;
+-- a source that gets another owner: what goes along brings nobody's code
+SET SESSION AUTHORIZATION alice;
+CREATE FUNCTION a.trap(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN true; END $$;
+CREATE FUNCTION a.trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+ALTER TABLE a.t_changes ADD CONSTRAINT trap CHECK (a.trap(id));
+RESET SESSION AUTHORIZATION;
+SELECT throws_ok('ALTER TABLE a.t OWNER TO CURRENT_USER', '42501', 'table "a.t_changes" cannot go to role "' || current_user || '" along with what it is made from: it calls a function of role "alice"', 'a feed with a check of the former owner''s goes to nobody with its table');
+SET SESSION AUTHORIZATION alice;
+ALTER TABLE a.t_changes DROP CONSTRAINT trap;
+CREATE TRIGGER trap BEFORE INSERT ON a.other FOR EACH ROW EXECUTE FUNCTION a.trap();
+RESET SESSION AUTHORIZATION;
+SELECT throws_ok('ALTER TABLE a.t OWNER TO carol', '42501', 'table "a.other" cannot go to role "carol" along with what it is made from: it calls a function of role "alice"', 'nor a target with a trigger');
+DROP TRIGGER trap ON a.other;
+SELECT lives_ok('ALTER TABLE a.t OWNER TO carol', 'without, they go along');
+SET SESSION AUTHORIZATION alice;
+SELECT throws_ok($$SELECT * FROM scd2.table_changes('a.t')$$, '42501', NULL, 'the former owner does not read on');
 SET SESSION AUTHORIZATION carol;
-SELECT is((SELECT problem FROM scd2.diagnose() WHERE subject = 'table a.t'), 'its change data feed belongs to role "alice", which goes on to receive its rows', 'a new owner is told who still gets the rows');
-SELECT throws_ok($$SELECT * FROM scd2.table_changes('a.t')$$, '42501', NULL, 'he does not get what was recorded before');
+SELECT lives_ok($$SELECT * FROM scd2.table_changes('a.t')$$, 'the new one does');
+RESET SESSION AUTHORIZATION;
+ALTER TABLE a.t_changes OWNER TO alice;
+SET SESSION AUTHORIZATION carol;
+SELECT is((SELECT problem FROM scd2.diagnose() WHERE subject = 'table a.t'), 'its change data feed belongs to role "alice"', 'if the feed is given to somebody, its source''s owner is told');
 RESET SESSION AUTHORIZATION;
 SELECT fix AS fix FROM scd2.diagnose() WHERE subject = 'table a.t' \gset
 :fix
