@@ -159,6 +159,7 @@ SELECT scd2.sync() >= 0;
 CREATE TABLE told (id int, v text, at timestamptz);
 INSERT INTO told VALUES (1, 'earlier', '2020-01-01'), (2, 'earlier', '2021-01-01'), (3, 'gone', '2022-01-01');
 INSERT INTO told SELECT 1, 'between', __start_at + interval '1 us' FROM own_history WHERE v = 'a' AND id = 1;
+SELECT scd2.purge_history('own_history', now());
 SELECT scd2.create_auto_cdc_flow('own_history', 'told', '{id}', 'at', column_list => '{id,v}', stored_as_scd_type => 2);
 SELECT scd2.sync() >= 0;
 INSERT INTO told VALUES (2, 'late', '2021-06-01'), (4, 'new', now() + interval '1 hour');

@@ -36,6 +36,7 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -69,6 +70,7 @@ typedef struct PutOff
 	TimestampTz until;
 } PutOff;
 
+static char last_error[256];	/* of what was attempted */
 static List *put_off = NIL;		/* of PutOff */
 static List *leaves = NIL;		/* of Leaf */
 
@@ -290,7 +292,12 @@ attempt(const char *call, Oid type, Datum argument, const char *fail_point, bool
 	}
 	PG_CATCH();
 	{
+		ErrorData  *error;
+
 		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		snprintf(last_error, sizeof(last_error), "%s: %s", unpack_sql_state(error->sqlerrcode), error->message);
+		FreeErrorData(error);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
@@ -384,6 +391,19 @@ retain_feeds(List *feeds)
 			put_it_off(false, lfirst_int(lc));
 }
 
+/* For diagnose(): nobody waits for what a worker does. */
+static void
+record_error(Oid target)
+{
+	Oid			types[] = {OIDOID, TEXTOID};
+	Datum		args[] = {ObjectIdGetDatum(target), CStringGetTextDatum(last_error)};
+
+	begin_work();
+	if (SPI_execute_with_args("UPDATE scd2_internal.purge SET last_error = $2 WHERE target_relid = $1", 2, types, args, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not record an error");
+	end_work();
+}
+
 /* A batch of each target that is being purged. Returns whether there is more to do. */
 static bool
 purge_targets(void)
@@ -404,7 +424,11 @@ purge_targets(void)
 
 		if (!is_put_off(true, target, GetCurrentTimestamp()) &&
 			!attempt("SELECT scd2_internal.purge_some($1)", OIDOID, ObjectIdGetDatum(target), "target purged", &goes_on))
+		{
 			put_it_off(true, target);
+			record_error(target);
+			MemoryContextSwitchTo(cxt);
+		}
 		more |= goes_on;
 	}
 	list_free(targets);

@@ -255,7 +255,8 @@ CREATE TABLE scd2_internal.purge (
     rows_done      bigint NOT NULL DEFAULT 0,
     rows_estimated bigint NOT NULL,
     started        timestamptz NOT NULL DEFAULT now(),
-    home           uuid NOT NULL DEFAULT scd2_internal.home()
+    home           uuid NOT NULL DEFAULT scd2_internal.home(),
+    last_error     text                                 -- of the last try; NULL: it went well
 );
 
 -- Events that could not be accepted: invalid ones of flows with on_invalid_event = 'quarantine', and those that are

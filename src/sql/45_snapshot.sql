@@ -111,7 +111,10 @@ BEGIN
     PERFORM scd2_internal.check_keys_immediate(first.source_relid, first.keys);
     first := scd2_internal.give_memory(first, first.target_relid, 0);
     UPDATE scd2_internal.flow AS f SET memory_name = first.memory_name, memory_relid = first.memory_relid,
-            input = 'changes', closes = true, purged_before = NULL, sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
+            input = 'changes', closes = true,
+            -- nothing that it will bring is below the first moment after what it has brought
+            purged_before = (SELECT to_char(least(f.purged_before::timestamptz, s.watermark_timestamp + interval '1 us') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00'
+                             FROM scd2_internal.flow_state AS s WHERE s.flow_id = f.flow_id AND f.purged_before IS NOT NULL), sequence_by = '_commit_timestamp', delete_sequence_by = '_commit_timestamp',
             apply_as_truncates = coalesce(f.apply_as_truncates, '_change_type = ''truncate''')
         WHERE f.flow_id = first.flow_id;
     INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)

@@ -123,17 +123,18 @@ BEGIN
         PERFORM scd2_internal.refuse('22004', 'older_than must not be NULL');
     END IF;
     before := scd2_internal.sequence_point(first.flow_id, older_than);
+    -- What takes long comes before the locks: what the target has seen only grows.
+    horizon := scd2_internal.purge_horizon(first, before);
+    ended := scd2_internal.count_ended(first, horizon);
     IF coalesce(dry_run, false) THEN
-        RETURN scd2_internal.count_ended(first, scd2_internal.purge_horizon(first, before));
+        RETURN ended;
     END IF;
     PERFORM scd2_internal.lock_flows_to_purge(target);
     first := scd2_internal.check_can_purge(target);
-    horizon := scd2_internal.purge_horizon(first, before);
-    ended := scd2_internal.count_ended(first, horizon);
     PERFORM scd2_internal.raise_horizon(first, horizon);
     DELETE FROM scd2_internal.purge AS p WHERE p.target_relid = target;
     IF pg_relation_size(target) <= pg_size_bytes(current_setting('pg_scd2.debug_purge_size')) THEN
-        PERFORM scd2_internal.purge_rows(first.flow_id, horizon, 0, 4294967294, true);
+        ended := scd2_internal.purge_rows(first.flow_id, horizon, 0, 4294967294, true);
     ELSE
         PERFORM scd2_internal.purge_rows(first.flow_id, horizon, 0, 0, true);
         INSERT INTO scd2_internal.purge (target_relid, before, storage, rows_estimated) VALUES (target, horizon, pg_relation_filenode(target), ended);
@@ -185,7 +186,7 @@ BEGIN
         DELETE FROM scd2_internal.purge AS x WHERE x.target_relid = target;
         RETURN false;
     END IF;
-    UPDATE scd2_internal.purge AS x SET next_block = p.next_block + pages, rows_done = x.rows_done + ended, storage = pg_relation_filenode(target) WHERE x.target_relid = target;
+    UPDATE scd2_internal.purge AS x SET next_block = p.next_block + pages, rows_done = x.rows_done + ended, last_error = NULL, storage = pg_relation_filenode(target) WHERE x.target_relid = target;
     RETURN true;
 END $$;
 COMMENT ON FUNCTION scd2_internal.purge_some(oid) IS

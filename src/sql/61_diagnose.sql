@@ -374,7 +374,7 @@ BEGIN
     RETURN QUERY SELECT format('table %s', p.source), p.problem,
         coalesce(p.detail, CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN p.error END), p.fix
         FROM scd2_internal.feed_problems() p WHERE monitor OR pg_has_role(caller, p.owner, 'USAGE');
-    RETURN QUERY SELECT format('table %s', p.source), p.problem, p.detail, p.fix
+    RETURN QUERY SELECT format('table %s', p.source), p.problem, CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN p.detail END, p.fix
         FROM scd2_internal.retention_problems() p WHERE monitor OR pg_has_role(caller, p.owner, 'USAGE');
     RETURN QUERY SELECT format('flow %I', p.flow), p.problem,
         concat_ws(' ', CASE WHEN pg_has_role(caller, p.owner, 'USAGE') THEN rtrim(p.error, '.') || '.' END, p.detail),

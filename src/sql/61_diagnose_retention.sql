@@ -30,6 +30,9 @@ BEGIN
         fix := coalesce(holder.fix, format('SELECT * FROM scd2.vacuum_feed(%L);', source));
         RETURN NEXT;
     END LOOP;
+    RETURN QUERY SELECT c.relowner, c.oid::regclass::text, 'old versions that purge_history() left to a worker are not removed', p.last_error,
+            format('SELECT scd2.purge_history(%L, %L); -- begins again', c.oid::regclass, p.before)
+        FROM scd2_internal.purge p JOIN pg_class c ON c.oid = p.target_relid WHERE p.last_error IS NOT NULL;
 END $$;
 COMMENT ON FUNCTION scd2_internal.retention_problems() IS
-    'Part of diagnose: feeds with partitions that should have been removed.';
+    'Part of diagnose: feeds with partitions that should have been removed, and targets with versions.';

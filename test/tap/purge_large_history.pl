@@ -36,6 +36,7 @@ is(sql('SELECT count(*) FROM h'), '36000', 'a worker removes them');
 is(sql(q{SELECT task, relation, rows_done, rows_estimated FROM scd2.progress WHERE task = 'purge of history'}), 'purge of history|h|0|15000', 'scd2.progress has it');
 $node->wait_for_log(qr/injected|fail.*target purged/i, $log);
 is(sql('SELECT count(*) FROM h'), '36000', 'what failed has removed nothing');
+wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table public.h' AND problem LIKE '%are not removed' AND detail = 'XX000: injected failure: target purged' AND fix LIKE 'SELECT scd2.purge_history(''public.h'', ''7'');%')}, 'diagnose() tells of it');
 sql(q{INSERT INTO ev VALUES (1, 'too late', 6), (1, 'in time', 7), (1, '13', 13)});
 sync($node);
 is(sql(q{SELECT too_late FROM scd2.flows WHERE flow = 'h'}), '1', 'but events below the point are too late already');
@@ -48,6 +49,7 @@ for my $i (14 .. 60)
     last if sql('SELECT count(*) FROM scd2_internal.purge') eq '0';
 }
 wait_until($node, 'postgres', 'SELECT count(*) = 0 FROM scd2_internal.purge', 'it comes to an end');
+is(sql(q{SELECT count(*) FROM scd2.diagnose() WHERE subject = 'table public.h'}), '0', 'there is nothing to tell any more');
 sync($node);
 is(sql(q{SELECT count(*) FROM h WHERE __end_at < 7}), '0', 'nothing of it is left');
 is(sql(q{SELECT count(*) FROM h WHERE __end_at = 7 OR __start_at = 7}), '6000', 'what ended at the point is there, and what began then');

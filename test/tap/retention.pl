@@ -134,11 +134,11 @@ like(substr(slurp_file($node->logfile), $log), $told, 'what stands in the way is
 my $before = sql("SELECT $EARLIEST");
 ok($node->poll_query_until('postgres', "SELECT consume() IS NOT NULL AND $EARLIEST > $before + 500"), 'the others go on');
 is(() = substr(slurp_file($node->logfile), $log) =~ /cannot drop table/g, 1, 'once in a while');
-wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table stuck' AND problem LIKE '%is not shortened%' AND fix = 'SELECT * FROM scd2.vacuum_feed(''stuck'');')}, 'diagnose() tells of it');
+wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table public.stuck' AND problem LIKE '%is not shortened%' AND fix = 'SELECT * FROM scd2.vacuum_feed(''public.stuck'');')}, 'diagnose() tells of it');
 is($node->psql('postgres', q{SELECT * FROM scd2.vacuum_feed('stuck')}), 3, '... with a statement that says what stands in the way');
 my $reader = $node->background_psql('postgres', on_error_stop => 0);
 $reader->query_safe('BEGIN; SELECT count(*) FROM stuck_changes');
-wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table stuck' AND problem LIKE '%is not shortened%' AND fix LIKE 'SELECT pg_terminate_backend(%);')}, 'who has the feed open, if somebody has');
+wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE subject = 'table public.stuck' AND problem LIKE '%is not shortened%' AND fix LIKE 'SELECT pg_terminate_backend(%);')}, 'who has the feed open, if somebody has');
 my $terminate = sql(q{SELECT format('SELECT pg_terminate_backend(%s);', pid) FROM pg_stat_activity WHERE state = 'idle in transaction'});
 sql('DROP VIEW in_the_way');
 sleep 4;
@@ -146,7 +146,7 @@ is(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 'stuck_changes'::reg
 sql($terminate);
 eval { $reader->quit };
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_inherits WHERE inhparent = 'stuck_changes'::regclass}), 'it is shortened after all');
-is(sql(q{SELECT count(*) FROM scd2.diagnose() WHERE subject = 'table stuck'}), '0', 'and diagnose() has nothing to tell');
+is(sql(q{SELECT count(*) FROM scd2.diagnose() WHERE subject = 'table public.stuck'}), '0', 'and diagnose() has nothing to tell');
 
 # Crashes: an error just before the commit, and whenever it happens.
 set('pg_scd2.debug_fail_at', 'feed retained');
