@@ -71,7 +71,7 @@ SELECT * FROM scd2.table_changes('t');
 SELECT fix FROM scd2.diagnose() WHERE subject = 'table feed_identity.t' \gexec
 UPDATE t SET v = 'c';
 SELECT scd2.sync() AS v \gset
-SELECT _change_type, id, v FROM scd2.table_changes(NULL::t_changes);
+SELECT _change_type, id, v FROM scd2.table_changes(NULL::t_changes, (SELECT upper(gap) FROM scd2.feeds WHERE source = 't'::regclass));
 
 
 DROP SCHEMA feed_identity CASCADE;

@@ -62,7 +62,7 @@ SELECT problem, fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.tu
 SELECT fix FROM scd2.diagnose() WHERE subject = 'table feed_refusals.turns' \gexec
 INSERT INTO turns VALUES (4);
 SELECT scd2.sync() AS v \gset
-SELECT _change_type, id FROM scd2.table_changes(NULL::turns_changes);
+SELECT _change_type, id FROM scd2.table_changes(NULL::turns_changes, (SELECT upper(gap) FROM scd2.feeds WHERE source = 'turns'::regclass));
 DROP TABLE turns, turns_changes;
 -- feeds themselves, and what has one
 SELECT scd2.enable_change_feed('unlogged_changes');

@@ -88,14 +88,25 @@ scd2_slot_acquire(const char *name)
 #endif
 }
 
-/* 17 added failover and synced slots. */
+/* 17 added slots that standbys can take over. */
 static inline void
 scd2_slot_create_ephemeral(const char *name)
 {
 #if PG_VERSION_NUM >= 170000
-	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, false, false);
+	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false, true, false);
 #else
 	ReplicationSlotCreate(name, true, RS_EPHEMERAL, false);
+#endif
+}
+
+/* Do the standbys that would take our slot over (synchronized_standby_slots) have the log up to here? */
+static inline bool
+scd2_standbys_have(XLogRecPtr lsn)
+{
+#if PG_VERSION_NUM >= 170000
+	return !MyReplicationSlot->data.failover || StandbySlotsHaveCaughtup(lsn, DEBUG1);
+#else
+	return true;
 #endif
 }
 

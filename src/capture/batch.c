@@ -5,8 +5,8 @@
  *
  * Rules.
  *
- * A transaction takes a version with its first row (or with the failure of a feed: a gap has a
- * version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
+ * A transaction takes a version with its first row (or with the failure of a feed, or its repair: a
+ * gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
  * versions and control records (clock.c).
  *
  * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's
@@ -120,6 +120,7 @@ scd2_batch_reset(Scd2Batch *batch)
 	batch->controls = NIL;
 	batch->nxids = 0;
 	batch->changes = 0;
+	batch->ends = false;
 	batch->memory.used = 0;
 	MemoryContextReset(batch->cxt);
 }
@@ -155,7 +156,7 @@ scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz co
 bool
 scd2_batch_is_full(const Scd2Batch *batch, int max_changes)
 {
-	return batch->changes >= max_changes || batch->memory.used >= MIN_MEMORY;
+	return batch->ends || batch->changes >= max_changes || batch->memory.used >= MIN_MEMORY;
 }
 
 static void
@@ -181,7 +182,7 @@ scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
 	{
 		Scd2Control *control = list_nth(batch->controls, i);
 
-		if (strcmp(control->kind, "begin flow") != 0)
+		if (strcmp(control->kind, "begin flow") != 0 && strcmp(control->kind, "resync") != 0)
 			continue;
 		control->version = batch->version;
 		control->timestamp = batch->has_version ? batch->version_timestamp : scd2_batch_tick(batch);
@@ -201,8 +202,11 @@ scd2_batch_tick(Scd2Batch *batch)
 	return batch->timestamp;
 }
 
-static void
-take_version(Scd2Batch *batch)
+/*
+ * The transaction at hand gets a version.
+ */
+void
+scd2_batch_take_version(Scd2Batch *batch)
 {
 	if (batch->has_version)
 		return;
@@ -236,7 +240,7 @@ open_rows(Scd2Batch *batch, Scd2Feed *feed)
 static void
 begin_row(Scd2Batch *batch, Scd2Feed *feed)
 {
-	take_version(batch);
+	scd2_batch_take_version(batch);
 	if (feed->rows == NULL)
 		open_rows(batch, feed);
 	batch->ordinal++;
@@ -361,7 +365,7 @@ scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why)
 {
 	if (feed->failure)
 		return;
-	take_version(batch);
+	scd2_batch_take_version(batch);
 	touch_feed(batch, feed);
 	feed->failure = MemoryContextStrdup(feed->cxt, why);
 	feed->failed_version = batch->version;

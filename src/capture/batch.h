@@ -85,7 +85,7 @@ typedef struct Scd2Control
 	Oid			source_relid;
 	Oid			feed_relid;
 	char	   *detail;
-	int64		version;		/* the last version before it (enable) or up to its commit (begin flow) */
+	int64		version;		/* the last version before it (enable), up to its commit (begin flow), or its own (resync) */
 	TimestampTz timestamp;
 	int64		control_id;
 } Scd2Control;
@@ -102,6 +102,7 @@ typedef struct Scd2Batch
 	int			maxxids;
 	Scd2RowMemory memory;		/* of the row buffers */
 	int64		changes;		/* rows and controls */
+	bool		ends;			/* with the transaction at hand */
 	XLogRecPtr	end_lsn;		/* end of the last transaction decoded, of whatever content */
 	XLogRecPtr	captured_end;	/* end of the last one that left something here */
 
@@ -125,6 +126,7 @@ extern void scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, Ti
 extern bool scd2_batch_is_full(const Scd2Batch *batch, int max_changes);
 extern void scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn);
 extern TimestampTz scd2_batch_tick(Scd2Batch *batch);
+extern void scd2_batch_take_version(Scd2Batch *batch);
 extern void scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type);
 extern void scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, HeapTuple image);
 extern void scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control);

@@ -134,14 +134,38 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
-/* The set as of the position, without feeds that were restored without their source. In a transaction. */
-void
-scd2_captured_load(void)
+/* A feed that is being repaired. While it was not captured nothing was followed. */
+static void
+catch_up_columns(Scd2Batch *batch, Scd2Feed *feed)
 {
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(feed->source_relid)};
+	bool		isnull;
+	Oid			relid;
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT scd2_internal.leaf_with_rows($1)", 1, types, values, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.leaf_with_rows()");
+	relid = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_finish();
+	if (!scd2_captured_follow(feed, relid) || !feed->columns_changed)
+		return;
+	scd2_batch_change_columns(batch, feed);
+	batch->changes++;
+}
+
+/*
+ * The set as of the position, or what came into it by a repair. In a transaction; the batch is empty.
+ */
+void
+scd2_captured_load(Scd2Batch *batch)
+{
+	List	   *came = NIL;
+	List	   *repaired = NIL;
 	ListCell   *lc;
 
 	SPI_connect();
-	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid FROM scd2_internal.feed_state s"
+	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid, s.resync_version IS NOT NULL FROM scd2_internal.feed_state s"
 					" WHERE s.state = 'running' AND s.source_relid <> 0::oid AND " SCD2_AT_HOME("s")
 					" ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.feed_state");
@@ -150,14 +174,22 @@ scd2_captured_load(void)
 		HeapTuple	tup = SPI_tuptable->vals[i];
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		bool		isnull;
+		Scd2Feed   *feed;
 
-		(void) scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
+		if (scd2_captured_by_id(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull))) != NULL)
+			continue;
+		feed = scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 2, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 3, &isnull)));
+		came = lappend(came, feed);
+		if (DatumGetBool(SPI_getbinval(tup, desc, 4, &isnull)))
+			repaired = lappend(repaired, feed);
 	}
-	SPI_finish();
-	foreach(lc, captured)
+	foreach(lc, came)
 		scd2_layout_read(lfirst(lc));
+	foreach(lc, repaired)
+		catch_up_columns(batch, lfirst(lc));
+	SPI_finish();
 }
 
 /* What the decoder fills: it says at which version changes are. */

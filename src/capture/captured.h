@@ -27,7 +27,7 @@ typedef struct Scd2Source
 } Scd2Source;
 
 extern void scd2_captured_init(MemoryContext parent);
-extern void scd2_captured_load(void);
+extern void scd2_captured_load(Scd2Batch *batch);
 extern Scd2Feed *scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid);
 extern void scd2_captured_remove(int feed_id);
 extern void scd2_captured_attach(const Scd2Batch *batch);

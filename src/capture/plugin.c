@@ -47,6 +47,7 @@ static MemoryContext change_cxt = NULL;
 static Oid	control_relid = InvalidOid;
 static Oid	staged_relid = InvalidOid;
 static List *emptied = NIL;		/* partitions that this transaction truncates, whose rows it has staged */
+static List *settled_controls = NIL;	/* of int64 *: records of control_relid that are not heeded */
 
 void
 scd2_plugin_attach(Scd2Batch *to)
@@ -56,11 +57,13 @@ scd2_plugin_attach(Scd2Batch *to)
 	change_cxt = AllocSetContextCreate(TopMemoryContext, "pg_scd2 change", ALLOCSET_DEFAULT_SIZES);
 }
 
+/* "settled": numbers of control records (int64 *) that count as met. It lives as long as the worker. */
 void
-scd2_plugin_find_control(void)
+scd2_plugin_find_control(List *settled)
 {
 	Oid			schema = get_namespace_oid(SCD2_INTERNAL, false);
 
+	settled_controls = settled;
 	control_relid = get_relname_relid("control", schema);
 	staged_relid = get_relname_relid("staged_row", schema);
 }
@@ -137,6 +140,42 @@ note_emptied(Oid relid)
 	MemoryContextSwitchTo(old);
 }
 
+static bool
+is_settled(const Scd2Control *control)
+{
+	ListCell   *lc;
+
+	foreach(lc, settled_controls)
+		if (*(int64 *) lfirst(lc) == control->control_id)
+			return true;
+	return false;
+}
+
+/* From its place on, in this transaction too. */
+static void
+heed(Scd2Control *control)
+{
+	Scd2Feed   *feed = scd2_captured_by_id(control->feed_id);
+
+	scd2_batch_add_control(batch, control);
+	if (strcmp(control->kind, "enable feed") == 0)
+		enable_feed(control);
+	else if (strcmp(control->kind, "disable feed") == 0)
+		scd2_captured_remove(control->feed_id);
+	else if (strcmp(control->kind, "columns") == 0)
+		follow_columns(feed, control);
+	else if (strcmp(control->kind, "partition emptied") == 0)
+		note_emptied(control->source_relid);
+	else if (strcmp(control->kind, "resync") == 0)
+	{
+		/* The feed is captured from the next transaction on: its definition is read before that. */
+		scd2_batch_take_version(batch);
+		batch->ends = true;
+	}
+	else if (strcmp(control->kind, "gap") == 0 && feed != NULL)
+		scd2_batch_fail_feed(batch, feed, control->detail);
+}
+
 /* A row of scd2_internal.control; columns are found by name, as they were then. */
 static void
 read_control(Relation relation, HeapTuple tuple)
@@ -168,19 +207,8 @@ read_control(Relation relation, HeapTuple tuple)
 		else if (strcmp(name, "detail") == 0)
 			control.detail = text_or_null(values[i], isnull[i]);
 	}
-	scd2_batch_add_control(batch, &control);
-
-	/* From its place on, in this transaction too. */
-	if (strcmp(control.kind, "enable feed") == 0)
-		enable_feed(&control);
-	else if (strcmp(control.kind, "disable feed") == 0)
-		scd2_captured_remove(control.feed_id);
-	else if (strcmp(control.kind, "columns") == 0)
-		follow_columns(scd2_captured_by_id(control.feed_id), &control);
-	else if (strcmp(control.kind, "partition emptied") == 0)
-		note_emptied(control.source_relid);
-	else if (strcmp(control.kind, "gap") == 0 && scd2_captured_by_id(control.feed_id) != NULL)
-		scd2_batch_fail_feed(batch, scd2_captured_by_id(control.feed_id), control.detail);
+	if (!is_settled(&control))
+		heed(&control);
 }
 
 static void

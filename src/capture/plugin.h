@@ -11,6 +11,6 @@
 extern void scd2_plugin_attach(Scd2Batch *batch);
 
 /* The relation whose inserts are control records. In a transaction. */
-extern void scd2_plugin_find_control(void);
+extern void scd2_plugin_find_control(List *settled);
 
 #endif							/* SCD2_CAPTURE_PLUGIN_H */

@@ -215,11 +215,12 @@ scd2_position_write(int64 version, TimestampTz timestamp, XLogRecPtr lsn)
 		elog(ERROR, "scd2_internal.position has no row");
 	check_ours(found, RelationGetDescr(rel));
 
-	replace[COL_VERSION] = replace[COL_COMMIT_TIMESTAMP] = replace[COL_CAPTURED_LSN] = true;
+	replace[COL_VERSION] = replace[COL_COMMIT_TIMESTAMP] = replace[COL_CAPTURED_LSN] = replace[COL_TIMELINE] = true;
 	values[COL_VERSION] = Int64GetDatum(version);
 	values[COL_COMMIT_TIMESTAMP] = TimestampTzGetDatum(timestamp);
 	isnull[COL_COMMIT_TIMESTAMP] = timestamp == 0;
 	values[COL_CAPTURED_LSN] = LSNGetDatum(lsn);
+	values[COL_TIMELINE] = Int32GetDatum(GetWALInsertionTimeLine());
 	new = heap_modify_tuple(found, RelationGetDescr(rel), values, isnull, replace);
 	CatalogTupleUpdate(rel, &found->t_self, new);
 	position_tid = new->t_self;

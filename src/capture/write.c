@@ -109,6 +109,7 @@ disable_feed(Scd2Control *control)
 
 	execute("DELETE FROM scd2_internal.feed_state WHERE feed_id = $1", 1, types, values, NULL);
 	execute("DELETE FROM scd2_internal.feed_column WHERE feed_id = $1", 1, types, values, NULL);
+	execute("DELETE FROM scd2_internal.reconstruction WHERE feed_id = $1", 1, types, values, NULL);
 	scd2_feed_forget(control->feed_id);
 }
 
@@ -124,6 +125,20 @@ begin_flow(Scd2Control *control)
 	execute("INSERT INTO scd2_internal.flow_state"
 			" (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)"
 			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1 FOR KEY SHARE", 3, types, values, NULL);
+}
+
+/* What the repair of a feed brings stands at this place. A feed that is not broken (any more) needs none. */
+static void
+begin_resync(Scd2Control *control)
+{
+	Oid			types[] = {INT4OID, INT8OID, TIMESTAMPTZOID};
+	Datum		values[] = {
+		Int32GetDatum(control->feed_id), Int64GetDatum(control->version), TimestampTzGetDatum(control->timestamp)
+	};
+
+	execute("UPDATE scd2_internal.feed_state SET state = 'running', resync_version = $2, resync_timestamp = $3, resync_failures = 0, resync_retry_at = NULL"
+			" WHERE feed_id = $1 AND state = 'failed' AND broken_at IS NOT NULL", 3, types, values, NULL);
+	scd2_feed_set_latest(control->feed_id, control->version);
 }
 
 /* A feed that was disabled meanwhile, further on in the log, may well be gone. */
@@ -146,7 +161,8 @@ record_failure(const Scd2Feed *feed)
 	};
 
 	execute("UPDATE scd2_internal.feed_state"
-			" SET state = 'failed', gap = int8range($2, NULL), error = $3, error_at = clock_timestamp()"
+			" SET state = 'failed', gap = int8range(least(lower(gap), $2), NULL), broken_at = least(broken_at, $2), resync_version = NULL,"
+			"     error = $3, error_at = clock_timestamp()"
 			" WHERE feed_id = $1 AND state = 'running'", 3, types, values, NULL);
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_EXCEPTION),
@@ -174,6 +190,8 @@ apply_controls(Scd2Batch *batch)
 			disable_feed(control);
 		else if (strcmp(control->kind, "begin flow") == 0)
 			begin_flow(control);
+		else if (strcmp(control->kind, "resync") == 0)
+			begin_resync(control);
 		execute("DELETE FROM scd2_internal.control WHERE control_id = $1", 1, types, values, NULL);
 	}
 	SPI_finish();

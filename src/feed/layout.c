@@ -27,6 +27,7 @@
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 #include "parser/parse_coerce.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -38,6 +39,8 @@
 #include "utils/relcache.h"
 
 #include "feed/layout.h"
+
+PG_FUNCTION_INFO_V1(scd2_type_is_followed);
 
 /* The 0-based index of a column that is there, or -1. */
 int
@@ -368,6 +371,13 @@ is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
 			(is_integer_or_numeric(to) && find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_FUNC);
 	return from != BPCHAROID && find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) == COERCION_PATH_RELABELTYPE &&
 		!OidIsValid(get_element_type(to));
+}
+
+/* scd2_internal.type_is_followed(from oid, from_typmod integer, to oid, to_typmod integer) */
+Datum
+scd2_type_is_followed(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(is_followed(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_OID(2), PG_GETARG_INT32(3)));
 }
 
 /* The source's column has another type than the feed's: follows it, or says why that is not possible. */

@@ -35,6 +35,7 @@ check_capturing(Scd2Database *db)
 	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
 	state = db->state;
 	LWLockRelease(scd2_shmem->lock);
+	scd2_refuse_copy();
 	if (state != SCD2_CAPTURE_OFF && state != SCD2_CAPTURE_FAILED && state != SCD2_CAPTURE_STOPPED)
 		return;
 	ereport(ERROR,

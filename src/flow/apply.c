@@ -10,7 +10,9 @@
  * lies in its page or behind (not always behind the row: a crash leaves places in the last page
  * that are used again). That row's place is remembered (in this process; each start finds it anew),
  * and the last partition is read from its page on. The place is trusted only while the row is still
- * found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things.
+ * found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things. What a repair wrote
+ * lies anywhere: neither the row of the last version that was repaired nor one before it is a place
+ * to go on from.
  */
 #include "postgres.h"
 
@@ -50,14 +52,15 @@
  * missed).
  */
 static bool
-hint_holds(Scd2Flow *flow, int64 watermark)
+hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
 {
 	Scd2Hint   *hint = &flow->hint;
 	Relation	leaf;
 	TupleTableSlot *slot;
 	bool		holds = false;
 
-	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark)
+	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark ||
+		hint->version <= repaired)
 		return false;
 	/* Who was granted the feed has no rights on its partitions, and reads it as a whole. */
 	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
@@ -127,7 +130,7 @@ first_of_page(Relation leaf, BlockNumber block, TupleTableSlot *slot)
  * "upto", from near the end of the leaf, will do.
  */
 static void
-pass_by(Scd2Flow *flow, int64 upto)
+pass_by(Scd2Flow *flow, int64 upto, int64 repaired)
 {
 	Relation	leaf;
 	TupleTableSlot *slot;
@@ -142,10 +145,14 @@ pass_by(Scd2Flow *flow, int64 upto)
 	for (BlockNumber back = 1; back <= Min(nblocks, PAGES_BACK) && !found; back++)
 	{
 		bool		isnull;
+		int64		version;
 
-		if (!first_of_page(leaf, nblocks - back, slot) || DatumGetInt64(slot_getattr(slot, 2, &isnull)) > upto)
+		if (!first_of_page(leaf, nblocks - back, slot))
 			continue;
-		set_hint(flow, &slot->tts_tid, DatumGetInt64(slot_getattr(slot, 2, &isnull)));
+		version = DatumGetInt64(slot_getattr(slot, 2, &isnull));
+		if (version > upto || version <= repaired)
+			continue;
+		set_hint(flow, &slot->tts_tid, version);
 		found = true;
 	}
 	ExecDropSingleTupleTableSlot(slot);
@@ -165,13 +172,13 @@ read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 
 /* Reads versions (watermark, upto]; leaves a hint for the next batch. */
 static void
-read_versions(Scd2Work *work, int64 watermark, int64 upto)
+read_versions(Scd2Work *work, int64 watermark, int64 upto, int64 repaired)
 {
 	Scd2Flow   *flow = work->flow;
 	ItemPointerData page;
 	Datum		args[] = {Int64GetDatum(watermark), Int64GetDatum(upto), PointerGetDatum(&page)};
 
-	if (hint_holds(flow, watermark))
+	if (hint_holds(flow, watermark, repaired))
 	{
 		ItemPointerSet(&page, ItemPointerGetBlockNumber(&flow->hint.tid), 0);
 		read_by(work, SCD2_READ_TAIL, 3, args);
@@ -180,11 +187,11 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto)
 		read_by(work, SCD2_READ_RANGE, 2, args);
 	if (work->last_version < 0)
 	{
-		pass_by(flow, upto);
+		pass_by(flow, upto, repaired);
 		return;
 	}
 	flow->hint.leaf = InvalidOid;
-	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf)
+	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf && work->last_version > repaired)
 		set_hint(flow, &work->last_tid, work->last_version);
 }
 
@@ -266,7 +273,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 		scd2_lateness_load(flow);
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	read_versions(work, state->watermark_version, upto);
+	read_versions(work, state->watermark_version, upto, state->repaired);
 	PopActiveSnapshot();
 	scd2_finish_arrivals(work);
 	scd2_lateness_forget_marks(flow);

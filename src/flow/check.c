@@ -344,6 +344,15 @@ scd2_target_locktag(LOCKTAG *tag, Oid target)
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), target, 1);
 }
 
+/*
+ * The lock under which a worker repairs a feed.
+ */
+void
+scd2_repair_locktag(LOCKTAG *tag, int feed_id)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), feed_id, 2);
+}
+
 /* Tried again and again, so that an error can say what it is that takes so long. */
 static void
 acquire(const LOCKTAG *tag, const char *what)

@@ -34,7 +34,8 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
-	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL, lower(e.gap), s.snapshot_at" \
+	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL," \
+	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0)" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
 	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id WHERE s.flow_id = $1"
 
@@ -83,6 +84,7 @@ scd2_state_read(Scd2FlowState *state)
 	state->snapshot_at = DatumGetTimestampTz(column(14, &isnull));
 	if (isnull)
 		state->snapshot_at = 0;
+	state->repaired = DatumGetInt64(column(15, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -179,6 +181,21 @@ scd2_state_advance(Scd2FlowState *state, const Scd2Work *work, TimestampTz start
 	state->retry_at = 0;
 }
 
+/* A gap that was declared while the copy was made: what it saw is not what the feed tells. */
+static void
+check_no_gap(const Scd2FlowState *state)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(state->flow_id)};
+
+	if (SPI_execute_with_args("SELECT FROM scd2_internal.flow AS f JOIN scd2_internal.feed_state AS e USING (feed_id)"
+							  " WHERE f.flow_id = $1 AND e.broken_at IS NOT NULL", 1, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed_state");
+	if (SPI_processed > 0)
+		ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+						errmsg("the feed got a gap while its source was copied")));
+}
+
 /*
  * The first copy is in the target, which is now the source as of the state's beginning.
  */
@@ -192,6 +209,7 @@ scd2_state_copied(Scd2FlowState *state, int64 rows)
 		Int64GetDatum(state->begin_version), TimestampTzGetDatum(state->begin_timestamp), Int64GetDatum(rows)
 	};
 
+	check_no_gap(state);
 	update_state(state, prepared(&plan,
 								 "UPDATE scd2_internal.flow_state SET phase = 'apply', begin_version = $3, begin_timestamp = $4,"
 								 " watermark_version = $3, watermark_timestamp = $4, rows_inserted = rows_inserted + $5,"
@@ -218,6 +236,7 @@ scd2_state_begun(Scd2FlowState *state, bool done)
 		BoolGetDatum(done)
 	};
 
+	check_no_gap(state);
 	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = CASE WHEN $5 THEN 'done' ELSE 'apply' END,"
 								 " finished_at = CASE WHEN $5 THEN clock_timestamp() END, begin_version = $3, begin_timestamp = $4"
 								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 5, types), args, NULL);

@@ -50,12 +50,13 @@ CREATE TABLE scd2_internal.switch (
 -- order, then deleted by the worker.
 CREATE TABLE scd2_internal.control (
     control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns', 'partition emptied')),
+    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns', 'partition emptied', 'resync')),
     feed_id      integer,
     flow_id      integer,
     source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf; partition emptied: the partition
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
-    detail       text                                   -- gap: why; enable feed, columns: the columns that stay out, an array
+    detail       text,                                  -- gap: why; enable feed, columns: the columns that stay out, an array
+    settled      boolean NOT NULL DEFAULT false         -- its place in the log was lost: not heeded if it is met after all
 );
 
 -- Rows that came or went with a partition, for the log alone: there is never one to see (src/feed/staged.c).
@@ -100,9 +101,26 @@ CREATE TABLE scd2_internal.feed_state (
     removed_until    timestamptz,                       -- commit time of the last change that was removed,
     removed_at       timestamptz,                       -- and when that was; NULL: none yet
     gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
+    broken_at        bigint,                            -- the first of them that flows have to wait before; NULL: they need not
+    resync_version   bigint,                            -- the repair has begun: it brings the differences as this version,
+    resync_timestamp timestamptz,                       -- of this time
+    resync_failures  integer NOT NULL DEFAULT 0,        -- in a row,
+    resync_retry_at  timestamptz,                       -- and not before
+    repaired_version bigint NOT NULL DEFAULT 0,         -- of the last repair: its rows do not lie in the order of versions
     error            text,
     error_at         timestamptz,
     home             uuid NOT NULL DEFAULT scd2_internal.home()
+);
+
+-- Repairs of gaps: what was missing came as the changes of one version.
+CREATE TABLE scd2_internal.reconstruction (
+    feed_id     integer,
+    version     bigint,
+    commit_time timestamptz NOT NULL,
+    xid         xid8 NOT NULL,                          -- that wrote it
+    gap         int8range NOT NULL,                     -- that it repaired
+    whole       boolean NOT NULL,                       -- all columns could be compared
+    PRIMARY KEY (feed_id, version)
 );
 
 -- Which column of the source each of a feed's is, as of the position: numbers stay when names change. Written with

@@ -31,7 +31,7 @@ CREATE FUNCTION scd2_internal.feed_latest(feed_id integer) RETURNS bigint
 CREATE FUNCTION scd2_internal.require_capture() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_require_capture' LANGUAGE C;
 
--- The name of a flow that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that
+-- The name of a flow (or the repair of a feed) that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that
 -- failed; with "tell", a NOTICE for what is not waited for. Flows that take snapshots by themselves must have looked at
 -- their source since "since".
 CREATE FUNCTION scd2_internal.sync_pending(caller oid, targets regclass[], version bigint, tell boolean,
@@ -42,7 +42,7 @@ DECLARE
     pending text;
 BEGIN
     FOR r IN
-        SELECT f.name, s.phase, s.last_error, fs.state AS feed_state, fs.error AS feed_error,
+        SELECT f.name, s.phase, s.last_error, f.feed_id, fs.state AS feed_state, fs.error AS feed_error, fs.resync_version,
                coalesce(scd2_internal.label(sc.oid), f.source_schema || '.' || f.source_name) AS source,
                CASE WHEN f.paused THEN 'it is paused'
                     WHEN NOT pg_has_role(caller, scd2_internal.flow_owner(f), 'USAGE') THEN 'it belongs to another role'
@@ -76,12 +76,18 @@ BEGIN
         END IF;
         IF r.feed_state = 'failed' THEN
             RAISE EXCEPTION 'the feed of "%" has failed: %', r.source, r.feed_error
-                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'SELECT * FROM scd2.diagnose();';
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                    HINT = (SELECT scd2_internal.repair_statement(x) FROM scd2_internal.feed x WHERE x.feed_id = r.feed_id);
         END IF;
-        IF r.behind THEN
+        IF r.behind OR r.resync_version IS NOT NULL THEN
             pending := r.name;
         END IF;
     END LOOP;
+    IF pending IS NULL AND targets IS NULL THEN
+        SELECT format('repair of %s', f.source_relid::regclass) INTO pending
+        FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.source_relid
+        WHERE s.resync_version IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') LIMIT 1;
+    END IF;
     RETURN pending;
 END $$;
 

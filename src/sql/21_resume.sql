@@ -1,9 +1,14 @@
--- 21_resume.sql: going on after the place in the log was lost (slot dropped or invalidated, restore, promoted standby,
--- copy of a database).
+-- 21_resume.sql: going on after the place in the log was lost.
 --
--- What was committed since the position cannot be read any more. So every feed gets a declared gap: a version of its
--- own, from which on nothing is claimed. The position starts anew with a slot of another name (a copy must not touch
--- the original's), which the next capture worker makes. Versions go on counting.
+-- A slot that is gone, invalidated, or ahead of the position: what was committed since the position cannot be read any
+-- more. So every feed gets a declared gap: a version of its own, from which on nothing is claimed. The position starts
+-- anew with a slot of another name, which the capture worker makes next. Versions go on counting. The worker does this
+-- by itself: while nobody looks, a gap only grows. (So it does on another timeline: after a failover somebody needs
+-- the changes, and a promoted standby cannot be told from a restored backup.)
+--
+-- Another database or system than recorded is a copy or a restored dump: whether it shall capture at all is not for us
+-- to say, so nothing happens until scd2.resume_capture(). The name of a slot has a random part: the original's is
+-- never touched.
 
 CREATE FUNCTION scd2_internal.position_foreign(p scd2_internal.position) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -34,27 +39,29 @@ COMMENT ON FUNCTION scd2_internal.position_lost(scd2_internal.position) IS
     'Why capture cannot go on from a position, NULL if it can.';
 
 -- What had been asked for and was not met in the log before it was lost: a feed that has nothing but a gap, a flow that
--- did not begin.
+-- did not begin. The records stay, marked: one that was committed while the new slot was made may be met yet.
 CREATE FUNCTION scd2_internal.fail_unmet_controls(version bigint, at timestamptz, why text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO scd2_internal.feed_state (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at,
-        earliest_version, gap, error, error_at)
+        earliest_version, gap, broken_at, error, error_at)
     SELECT c.feed_id, c.source_relid, c.feed_relid, 'failed', fail_unmet_controls.version, at,
         fail_unmet_controls.version,
-           int8range(fail_unmet_controls.version + 1, NULL), why, clock_timestamp()
+        int8range(fail_unmet_controls.version + 1, NULL), fail_unmet_controls.version + 1, why, clock_timestamp()
     FROM scd2_internal.control c
-    WHERE c.kind = 'enable feed' AND NOT EXISTS (SELECT FROM scd2_internal.control d WHERE d.kind = 'disable feed'
-        AND d.feed_id = c.feed_id);
+    WHERE c.kind = 'enable feed' AND NOT c.settled AND NOT EXISTS (SELECT FROM scd2_internal.control d
+        WHERE d.kind = 'disable feed' AND d.feed_id = c.feed_id)
+    ON CONFLICT DO NOTHING;
     DELETE FROM scd2_internal.feed_state s USING scd2_internal.control c WHERE c.kind = 'disable feed'
-        AND c.feed_id = s.feed_id;
+        AND NOT c.settled AND c.feed_id = s.feed_id;
     INSERT INTO scd2_internal.flow_state (flow_id, phase, begin_version, begin_timestamp, watermark_version,
         watermark_timestamp, failed_phase, last_error, last_error_at)
     SELECT f.flow_id, 'failed', fail_unmet_controls.version, at, fail_unmet_controls.version, at, 'copy', why,
         clock_timestamp()
-    FROM scd2_internal.control c JOIN scd2_internal.flow f USING (flow_id) WHERE c.kind = 'begin flow'
+    FROM scd2_internal.control c JOIN scd2_internal.flow f USING (flow_id)
+    WHERE c.kind = 'begin flow' AND NOT c.settled
     ON CONFLICT DO NOTHING;
-    DELETE FROM scd2_internal.control;
+    UPDATE scd2_internal.control c SET settled = true WHERE NOT c.settled;
 END $$;
 COMMENT ON FUNCTION scd2_internal.fail_unmet_controls(bigint, timestamptz, text) IS
     'Settles the control records that were lost with the log.';
@@ -89,6 +96,31 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_no_gap(scd2_internal.position, bigint) IS
     'Errors: 55000 for a position of this database, or if control records were not met.';
 
+CREATE FUNCTION scd2_internal.lose_position(why text) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    p scd2_internal.position;
+    next_version bigint;
+    at timestamptz;
+BEGIN
+    SELECT * INTO p FROM scd2_internal.position;
+    next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running') THEN 1
+        ELSE 0 END;
+    at := greatest(p.commit_timestamp + interval '1 microsecond', clock_timestamp());
+    DELETE FROM scd2_internal.control c WHERE c.settled;        -- of a log that is lost twice
+    UPDATE scd2_internal.feed_state SET state = 'failed',
+        gap = int8range(least(lower(gap), p.version + 1), NULL), broken_at = least(broken_at, p.version + 1),
+        resync_version = NULL,
+        error = format('changes were lost: %s', why), error_at = clock_timestamp()
+        WHERE state = 'running';
+    PERFORM scd2_internal.fail_unmet_controls(next_version, at, format('changes were lost: %s', why));
+    PERFORM scd2_internal.begin_position(next_version, at);
+    RETURN p.version + 1;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lose_position(text) IS
+    'Declares the gap of every feed that runs, and has the position begin anew. Returns the first version that is '
+    'missing. The caller has locked the position.';
+
 CREATE FUNCTION scd2.resume_capture(no_gap boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME',
     'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS void
@@ -97,39 +129,29 @@ DECLARE
     p scd2_internal.position;
     why text;
     unbegun bigint;
-    next_version bigint;
-    at timestamptz;
 BEGIN
     LOCK TABLE scd2_internal.position IN ACCESS EXCLUSIVE MODE;
     SELECT * INTO p FROM scd2_internal.position;
     why := scd2_internal.position_lost(p);
     IF why IS NULL THEN
-        RAISE object_not_in_prerequisite_state
-            USING MESSAGE = format('capture of database "%s" has nothing to resume from', current_database()),
-            DETAIL = 'Its place in the log is not lost.', HINT = 'SELECT * FROM scd2.diagnose();';
+        RAISE NOTICE 'capture of database "%" has nothing to resume from', current_database()
+            USING DETAIL = 'Its place in the log is not lost.', HINT = 'SELECT * FROM scd2.diagnose();';
+        RETURN;
     END IF;
     unbegun := CASE WHEN p.home <> scd2_internal.home() THEN scd2_internal.come_home(p)
-        ELSE (SELECT count(*) FROM scd2_internal.control) END;
+        ELSE (SELECT count(*) FROM scd2_internal.control c WHERE NOT c.settled) END;
     IF no_gap THEN
         PERFORM scd2_internal.check_no_gap(p, unbegun);
         PERFORM scd2_internal.begin_position(p.version, p.commit_timestamp);
     ELSE
-        next_version := p.version + CASE WHEN EXISTS (SELECT FROM scd2_internal.feed_state WHERE state = 'running')
-            THEN 1 ELSE 0 END;
-        at := greatest(p.commit_timestamp + interval '1 microsecond', clock_timestamp());
-        UPDATE scd2_internal.feed_state SET state = 'failed', gap = int8range(p.version + 1, NULL),
-            error = format('changes were lost: %s', why), error_at = clock_timestamp()
-            WHERE state = 'running';
-        PERFORM scd2_internal.fail_unmet_controls(next_version, at, format('changes were lost: %s', why));
-        PERFORM scd2_internal.begin_position(next_version, at);
+        PERFORM scd2_internal.lose_position(why);
     END IF;
     PERFORM scd2_internal.switch_workers(false);       -- after scd2.stop() too
 END $$;
 COMMENT ON FUNCTION scd2.resume_capture(boolean) IS
-    'Goes on capturing after the place in the log was lost (slot dropped or invalidated, restore, promotion, copy): '
-    'each feed that ran gets a declared gap, from now on changes are captured for feeds that are enabled anew. '
-    'no_gap => true, after pg_upgrade or a restore, if nothing was written since scd2.sync() returned before: feeds '
-    'and flows go on as they were. For superusers and those they grant it to. Errors: 55000 if nothing is lost, or '
-    'no_gap where something is.';
+    'Has a copy of a database or a restored one capture: each feed that ran gets a declared gap, which scd2.resync() '
+    'repairs. no_gap => true, after pg_upgrade or a restore, if nothing was written since scd2.sync() returned before: '
+    'feeds and flows go on as they were. A NOTICE if nothing is lost. For superusers and those they grant it to. '
+    'Errors: 55000 no_gap where something is lost.';
 COMMENT ON FUNCTION scd2_internal.resume_capture(oid, boolean) IS 'Privileged twin of scd2.resume_capture.';
 REVOKE EXECUTE ON FUNCTION scd2.resume_capture(boolean) FROM public;

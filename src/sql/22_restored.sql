@@ -42,7 +42,8 @@ COMMENT ON FUNCTION scd2_internal.renumber_columns() IS 'Finds the columns of re
 -- dropped: nothing more comes.)
 CREATE FUNCTION scd2_internal.fail_missing_feeds(last_version bigint) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    UPDATE scd2_internal.feed_state s SET state = 'failed', gap = int8range(last_version + 1, NULL),
+    UPDATE scd2_internal.feed_state s SET state = 'failed', gap = int8range(least(lower(s.gap), last_version + 1), NULL),
+        broken_at = least(s.broken_at, last_version + 1), resync_version = NULL,
         error = format('table %I.%I was not restored', f.feed_schema, f.feed_name), error_at = clock_timestamp()
     FROM scd2_internal.feed f
     WHERE f.feed_id = s.feed_id AND s.state = 'running' AND s.feed_relid = 0::oid
@@ -76,6 +77,7 @@ BEGIN
     UPDATE scd2_internal.flow_state SET home = scd2_internal.home();
     UPDATE scd2_internal.purge SET home = scd2_internal.home(), storage = 0;
     UPDATE scd2_internal.flow SET definition = definition + 1;
+    UPDATE scd2_internal.reconstruction SET xid = '2';         -- of another server: long visible here
     UPDATE scd2_internal.position SET home = scd2_internal.home();
     RETURN scd2_internal.recall_controls();
 END $$;

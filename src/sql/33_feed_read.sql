@@ -86,6 +86,19 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_start(scd2_internal.feed, text, bigint, timestamptz, bigint, timestamptz, timestamptz, text) IS
     'Raises 22023: what was asked for, what is there since when, and why and since when the rest is not. hint: NULL: how to read what is there.';
 
+CREATE FUNCTION scd2_internal.gap_remedy(f scd2_internal.feed, gap int8range) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT upper_inf(gap) THEN
+        RETURN format('SELECT * FROM scd2.table_changes(%L, %s);', f.source_relid::regclass, upper(gap));
+    ELSIF EXISTS (SELECT FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id AND s.resync_version IS NOT NULL) THEN
+        RETURN 'SELECT scd2.sync(); -- it is being repaired';
+    END IF;
+    RETURN scd2_internal.repair_statement(f);
+END $$;
+COMMENT ON FUNCTION scd2_internal.gap_remedy(scd2_internal.feed, int8range) IS
+    'For hints: what repairs a gap, or reads on behind one that is closed.';
+
 -- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
 -- it.
 CREATE FUNCTION scd2_internal.range_has_gap(f scd2_internal.feed, gap int8range, first bigint, last bigint,
@@ -167,7 +180,7 @@ BEGIN
         PERFORM scd2_internal.refuse('55000',
             format('the change data feed of table "%s" has a gap in this range', scd2_internal.label(f.source_relid)),
             format('Changes of versions %s were not recorded.', gap),
-            'SELECT * FROM scd2.diagnose();');
+            scd2_internal.gap_remedy(f, gap));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2._feed_range(regclass, bigint, bigint, timestamptz, timestamptz, boolean) IS
@@ -358,11 +371,11 @@ DECLARE
     r record := scd2._feed_range(source, NULL, NULL, NULL, NULL, true);
 BEGIN
     RETURN QUERY EXECUTE format($query$
-        SELECT v.version, v."timestamp", v.xid,
-               concat_ws(', ', CASE WHEN v.inserts > 0 THEN 'INSERT' END, CASE WHEN v.updates > 0 THEN 'UPDATE' END,
+        SELECT coalesce(v.version, c.version), coalesce(v."timestamp", c."timestamp"), coalesce(v.xid, c.xid),
+               concat_ws(', ', CASE WHEN c.version IS NOT NULL THEN 'RECONSTRUCTED' END, CASE WHEN v.inserts > 0 THEN 'INSERT' END, CASE WHEN v.updates > 0 THEN 'UPDATE' END,
                                CASE WHEN v.deletes > 0 THEN 'DELETE' END, CASE
                                    WHEN v.truncates > 0 THEN 'TRUNCATE' END),
-               v.inserts, v.updates, v.deletes, v.truncates
+               coalesce(v.inserts, 0), coalesce(v.updates, 0), coalesce(v.deletes, 0), coalesce(v.truncates, 0)
         FROM (SELECT f._commit_version AS version, min(f._commit_timestamp) AS "timestamp",
             (array_agg(f._xid))[1] AS xid,
                      count(*) FILTER (WHERE f._change_type = 'insert') AS inserts,
@@ -370,11 +383,12 @@ BEGIN
                      count(*) FILTER (WHERE f._change_type = 'delete') AS deletes,
                          count(*) FILTER (WHERE f._change_type = 'truncate') AS truncates
               FROM %s f WHERE f._commit_version BETWEEN $1 AND $2 GROUP BY f._commit_version) v
+             FULL JOIN (SELECT x.* FROM scd2._reconstructions(%L) x WHERE x.version BETWEEN $1 AND $2) c ON c.version = v.version
         UNION ALL
         SELECT lower($3), NULL, NULL, 'GAP', 0, 0, 0, 0 WHERE $3 IS NOT NULL
-        ORDER BY 1 $query$, r.feed)
+        ORDER BY 1 $query$, r.feed, source)
         USING r.first_version, r.last_version, r.gap;
 END $$;
 COMMENT ON FUNCTION scd2.describe_history(regclass) IS
     'A row per version that changed a table: when, by which transaction, what it did and how often; GAP where '
-    'versions were not recorded. Errors: 55000 no feed, 42501 no right to read it.';
+    'versions were not recorded, RECONSTRUCTED for what a repair found by comparison. Errors: 55000 no feed, 42501 no right to read it.';

@@ -36,7 +36,12 @@ BEGIN
     IF upper_inf(r.gap) OR upper(r.gap) - 1 > coalesce(after_version, r.first_version) THEN
         RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('changes of table %s are missing since then', source),
             DETAIL = format('Changes of versions %s were not recorded.', r.gap),
-                HINT = 'SELECT * FROM scd2.diagnose();';
+                HINT = CASE WHEN upper_inf(r.gap) THEN format('SELECT scd2.resync(%L);', source)
+                    ELSE format('SELECT * FROM scd2.table_at(NULL::%s, %s);', source, upper(r.gap)) END;
+    ELSIF EXISTS (SELECT FROM scd2._reconstructions(source) c WHERE (c.version > after_version OR c."timestamp" > after_timestamp)
+                  AND NOT pg_visible_in_snapshot(c.xid, seen)) THEN
+        RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('the change data feed of table %s was repaired meanwhile', source),
+            HINT = 'Try again.';
     END IF;
     RETURN QUERY EXECUTE format('SELECT * FROM %s WHERE _commit_version BETWEEN $1 AND $2', r.feed)
         || CASE WHEN after_version IS NULL THEN ' AND _commit_timestamp > $3' ELSE '' END

@@ -138,7 +138,7 @@ BEGIN
         IF lower(extent.gap) <= first_version THEN
             PERFORM scd2_internal.refuse('55000', format('the change data feed of table "%s" has a gap after version %s', scd2_internal.label(f.source_relid), r.version),
                 format('Changes of versions %s were not recorded.', extent.gap),
-                CASE WHEN upper_inf(extent.gap) THEN 'SELECT * FROM scd2.diagnose();' ELSE format('SELECT scd2.advance_reader(%L, %s);', name, upper(extent.gap) - 1) END);
+                CASE WHEN upper_inf(extent.gap) THEN scd2_internal.gap_remedy(f, extent.gap) ELSE format('SELECT scd2.advance_reader(%L, %s);', name, upper(extent.gap) - 1) END);
         END IF;
         last_version := lower(extent.gap) - 1;          -- what is whole, first
     END IF;

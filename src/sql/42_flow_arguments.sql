@@ -68,14 +68,15 @@ BEGIN
                 WHERE f.feed_id = check_feed_runs.feed_id);
     END IF;
     SELECT q.* INTO s FROM scd2_internal.feed_state AS q WHERE q.feed_id = check_feed_runs.feed_id;
-    IF s.state = 'failed' OR s.gap && int8range(since, NULL, '()') THEN
+    IF s.state = 'failed' OR upper_inf(s.gap) OR since IS NOT NULL AND s.gap && int8range(since, NULL, '()') THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('feed of "%s" has a gap at versions %s', s.source_relid::regclass, s.gap),
-            DETAIL = s.error, HINT = 'SELECT * FROM scd2.diagnose();';
+            DETAIL = s.error, HINT = (SELECT CASE WHEN upper_inf(s.gap) THEN scd2_internal.gap_remedy(f, s.gap)
+                ELSE 'SELECT * FROM scd2.feeds;' END FROM scd2_internal.feed AS f WHERE f.feed_id = s.feed_id);
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_feed_runs(integer, bigint) IS
-    'Raises 55000 if the feed was dropped, has failed, or has a gap after version "since"';
+    'Raises 55000 if the feed was dropped, has failed, or has a gap after version "since" (NULL: now)';
 
 -- The columns a flow can select: those of the source that its feed has.
 CREATE FUNCTION scd2_internal.feed_columns(feed_id integer) RETURNS name[]

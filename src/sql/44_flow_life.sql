@@ -203,9 +203,10 @@ CREATE FUNCTION scd2_internal.refresh_loss(refreshed scd2_internal.flow, state s
 DECLARE
     feed record;
 BEGIN
-    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
-    SELECT f.feed_relid, h.earliest_state, h.removed_until INTO feed
-        FROM scd2_internal.feed AS f, scd2_internal.hold_feed(f.feed_id, f.feed_relid) AS h
+    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, NULL);
+    SELECT f.feed_relid, h.earliest_state, h.removed_until, upper(e.gap) AS behind_gap INTO feed
+        FROM scd2_internal.feed AS f LEFT JOIN scd2_internal.feed_state AS e USING (feed_id),
+            scd2_internal.hold_feed(f.feed_id, f.feed_relid) AS h
             WHERE f.feed_id = refreshed.feed_id;
     IF NOT FOUND THEN                       -- a flow that runs once
         RETURN;
@@ -213,7 +214,8 @@ BEGIN
     version := scd2_internal.as_owner(feed.feed_relid,
         format('SELECT max(_commit_version) FROM %s WHERE _commit_version > $1 AND _change_type = ''truncate''',
             feed.feed_relid::regclass), state.begin_version);
-    version := greatest(version, CASE WHEN feed.earliest_state > state.begin_version THEN feed.earliest_state END);
+    version := greatest(version, CASE WHEN feed.earliest_state > state.begin_version THEN feed.earliest_state END,
+        CASE WHEN feed.behind_gap > state.begin_version THEN feed.behind_gap END);
     IF version IS NULL THEN
         RETURN;
     END IF;
@@ -223,6 +225,7 @@ BEGIN
             DETAIL = format('The flow began at version %s; the table can be rebuilt from version %s on, after %s.',
                 state.begin_version, version,
                             CASE WHEN version = feed.earliest_state THEN 'retention removed what was before'
+                                 WHEN version = feed.behind_gap THEN 'a gap of its feed'
                                 ELSE 'a TRUNCATE of its source' END),
             HINT = format('SELECT scd2.full_refresh(%L, %sallow_loss => true);', refreshed.target_relid::regclass,
                 CASE WHEN key_filter IS NOT NULL THEN format('key_filter => %L, ', key_filter) END);
@@ -296,10 +299,7 @@ BEGIN
     IF NOT FOUND THEN           -- it has not even begun: the first copy is still to come
         RETURN;
     END IF;
-    PERFORM scd2_internal.check_feed_runs(refreshed.feed_id, state.begin_version);
-    PERFORM scd2_internal.check_feed_runs(f.feed_id, s.begin_version)
-        FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) WHERE f.target_relid = target
-            AND f.flow_id <> refreshed.flow_id;
+    PERFORM scd2_internal.check_feed_runs(f.feed_id, NULL) FROM scd2_internal.flow AS f WHERE f.target_relid = target;
     PERFORM scd2_internal.forget_purge(target);
     -- begins anew with the events that are there, of all flows into the target
     IF refreshed.input IN ('events', 'snapshots')

@@ -52,7 +52,8 @@ COMMENT ON FUNCTION scd2._feed_size(oid) IS
 
 -- The feeds, with what both scd2.feeds and scd2.flows need.
 CREATE VIEW scd2_internal.feed_status AS
-    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.removed_at, s.gap, s.error, s.error_at,
+    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.removed_at, s.gap, s.broken_at,
+           s.resync_version, s.error, s.error_at,
            least(p.version, coalesce(scd2._feed_latest(f.feed_id), p.version)) AS latest_version,
            sc.oid AS source_there, fc.oid AS feed_there, coalesce(sc.relowner, fc.relowner) AS owner
     FROM scd2_internal.feed f
@@ -68,7 +69,8 @@ COMMENT ON VIEW scd2_internal.feed_status IS 'Feeds as defined, as captured, and
 CREATE VIEW scd2.feeds WITH (security_barrier) AS
     SELECT f.source_relid::regclass AS source, f.feed_relid::regclass AS feed,
            CASE WHEN f.disabled THEN 'disabled' WHEN f.captured IS NULL THEN 'enabling'
-                WHEN f.source_there IS NULL THEN 'source dropped' ELSE f.captured END AS state,
+                WHEN f.source_there IS NULL THEN 'source dropped' WHEN f.resync_version IS NOT NULL THEN 'repairing'
+                ELSE f.captured END AS state,
            f.enabled_version, f.enabled_at, f.earliest_version, CASE
                WHEN f.enabled_version IS NOT NULL
                THEN greatest(f.latest_version, f.enabled_version) END AS latest_version,
@@ -109,6 +111,7 @@ CREATE VIEW scd2.capture AS
                WHEN 'stopped' THEN 'stopped: SELECT scd2.start();'
                WHEN 'creating slot' THEN 'waiting: SELECT * FROM scd2.diagnose();'
                WHEN 'failed' THEN 'failed: SELECT * FROM scd2.diagnose();'
+               WHEN 'copy' THEN 'a copy, off: SELECT scd2.resume_capture();'
                ELSE CASE WHEN pg_is_in_recovery() THEN 'standby: SELECT pg_promote();'
                    ELSE 'off: SELECT * FROM scd2.preflight();' END
            END AS state,
@@ -124,7 +127,7 @@ CREATE VIEW scd2.capture AS
     FROM scd2._capture_status() s
          CROSS JOIN (SELECT scd2._wal_position() AS lsn OFFSET 0) w
          LEFT JOIN scd2_internal.position p ON p.singleton
-         LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot;
+         LEFT JOIN pg_replication_slots r ON r.slot_name = p.slot AND r.database = current_database();
 COMMENT ON VIEW scd2.capture IS
     'How capture of this database stands: one row. lag is the time since it last stood at the end of the log; a state '
     'other than running comes with the command that helps. The error text is for superusers.';
@@ -132,7 +135,7 @@ COMMENT ON VIEW scd2.capture IS
 CREATE VIEW scd2.flows WITH (security_barrier) AS
     SELECT w.name AS flow, w.target_relid::regclass AS target, w.source_relid::regclass AS source, w.kind, CASE
         WHEN w.kind <> 'append' THEN w.scd_type END AS scd_type, w.once,
-           CASE WHEN s.phase = 'failed' THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused'
+           CASE WHEN s.phase = 'failed' OR g.error IS NOT NULL THEN 'failed' WHEN s.phase = 'done' THEN 'done' WHEN w.paused THEN 'paused'
                ELSE 'running' END AS state,
            CASE WHEN w.kind <> 'snapshot' THEN s.watermark_version END AS watermark_version,
            CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL
@@ -148,7 +151,7 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
            coalesce(s.rows_inserted, 0) AS rows_inserted, coalesce(s.rows_updated, 0) AS rows_updated,
                coalesce(s.rows_deleted, 0) AS rows_deleted,
            s.last_batch, s.finished_at, CASE WHEN pg_has_role(coalesce(t.relowner, f.owner), 'USAGE')
-               THEN s.last_error END AS last_error, s.last_error_at
+               THEN coalesce(g.error, s.last_error) END AS last_error, CASE WHEN g.error IS NOT NULL THEN f.error_at ELSE s.last_error_at END AS last_error_at
     FROM scd2_internal.flow w
          LEFT JOIN scd2_internal.flow_state s USING (flow_id)
          LEFT JOIN scd2_internal.feed_status f ON f.feed_id = w.feed_id
@@ -156,6 +159,10 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
          CROSS JOIN LATERAL (SELECT CASE WHEN s.phase = 'done' THEN 0
              WHEN w.kind <> 'snapshot' THEN greatest(f.latest_version - s.watermark_version, 0) END AS lag_versions) b
          LEFT JOIN pg_class t ON t.oid = w.target_relid
+         CROSS JOIN LATERAL (SELECT CASE WHEN f.captured = 'failed' AND f.source_there IS NOT NULL AND NOT w.once
+                 AND (s.phase = 'copy' OR s.phase = 'apply' AND s.watermark_version >= least(f.broken_at - 1, f.latest_version))
+             THEN format('55000: it stands before a gap of its feed, from version %s on: %s. Remedy: SELECT scd2.resync(%L);', f.broken_at,
+                 rtrim(f.error, '.'), w.source_relid::regclass) END AS error) g
     WHERE pg_has_role(coalesce(t.relowner, f.owner), 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.flows IS
     'The flows into tables that you own (members of pg_monitor: all, without error texts). watermark_version stays at '
@@ -215,6 +222,12 @@ CREATE FUNCTION scd2_internal.copy_progress()
                     AND k.pid IN (SELECT unnest(c.apply_pids) FROM scd2_internal.capture_status() c)) x
     WHERE NOT w.paused AND (s.phase = 'copy' OR s.flow_id IS NULL)
     UNION ALL
+    SELECT format('repair of the feed of %s', f.source_relid::regclass), f.feed_relid, NULL,
+           (SELECT sum(greatest(c.reltuples, 0)) FROM scd2_internal.leaves(f.source_relid) l
+            JOIN pg_class c ON c.oid = l)::bigint,
+           s.resync_timestamp
+    FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) WHERE s.resync_version IS NOT NULL
+    UNION ALL
     -- Who has the flow's lock applies a snapshot, a worker or somebody by hand. How far it is does not show.
     SELECT format('snapshot of flow %I', w.name), w.target_relid::regclass, NULL,
            (SELECT sum(greatest(c.reltuples, 0)) FROM scd2_internal.leaves(w.source_relid) l
@@ -244,7 +257,7 @@ CREATE VIEW scd2.progress AS
     SELECT p.task, p.relation, p.rows_done, p.rows_estimated, p.started FROM scd2._copy_progress() p;
 COMMENT ON VIEW scd2.progress IS
     'Long tasks that run now, or wait for a worker (started is NULL), on tables that you own (members of pg_monitor: '
-    'all). rows_done is estimated from sizes, NULL for snapshots';
+    'all). rows_done is estimated from sizes, NULL for snapshots and repairs';
 
 GRANT SELECT ON scd2.feeds, scd2.readers, scd2.flows, scd2.rejected_events, scd2.skipped_versions, scd2.batches, scd2.capture, scd2.progress TO public;
 

@@ -176,9 +176,8 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
                  AND a.backend_start < clock_timestamp() - interval '10 s')
     UNION ALL
     SELECT 'the replication slot is lost',
-        format('Slot "%s": %s. Changes since then cannot be captured.', l.slot, l.what),
-           CASE WHEN to_regprocedure('scd2.resume_capture(boolean)') IS NOT NULL
-               THEN 'SELECT scd2.resume_capture();' END
+        format('Slot "%s": %s. When capture runs, it makes another, and each feed gets a gap.', l.slot, l.what),
+        'SELECT scd2.start();'
     FROM lost l
     UNION ALL
     SELECT 'nothing is captured here', scd2_internal.position_foreign(p) || ' that was captured.', 'SELECT scd2.resume_capture();'
@@ -192,13 +191,14 @@ $$;
 COMMENT ON FUNCTION scd2_internal.capture_problems(boolean) IS
     'Part of diagnose: what keeps changes from being captured.';
 
--- Begins a feed anew. Flows over it are dropped, since they lack what the feed lacks; their targets stay.
+-- Where feed and source cannot be compared, the feed begins anew. Flows over it are dropped, since they lack what the
+-- feed lacks; their targets stay.
 CREATE FUNCTION scd2_internal.repair_statement(f scd2_internal.feed) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH e AS (SELECT f.except_columns
         || ARRAY(SELECT c.name FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) c
         GROUP BY c.name HAVING count(*) > 1) AS excepted)
-    SELECT CASE WHEN to_regprocedure('scd2.resync(regclass)') IS NOT NULL
+    SELECT CASE WHEN scd2_internal.resync_obstacle(f) IS NULL
         THEN format('SELECT scd2.resync(%L);', f.source_relid::regclass)
            ELSE coalesce((SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id) || ' '
                FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id), '')
@@ -226,7 +226,7 @@ CREATE FUNCTION scd2_internal.feed_problems()
     UNION ALL
     SELECT f.owner, f.name, 'its change data feed has a gap', NULL,
         format('Changes of versions %s were not recorded.', f.gap), f.repair
-    FROM f WHERE f.gap IS NOT NULL AND f.captured <> 'failed' AND f.there IS NOT NULL
+    FROM f WHERE upper_inf(f.gap) AND f.captured <> 'failed' AND f.there IS NOT NULL AND f.resync_version IS NULL
     UNION ALL
     SELECT f.owner, f.name, format('its reader "%s" %s', r.name, CASE
                WHEN r.expired_at IS NOT NULL THEN format('has expired: it was at version %s', r.version)

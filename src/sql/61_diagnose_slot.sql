@@ -21,7 +21,7 @@ BEGIN
     IF capture.state = 'failed' THEN
         reason := 'The capture worker fails.';
         fix := format('SELECT pg_drop_replication_slot(%L); '
-                      '-- gives up what is not captured: then SELECT scd2.resume_capture();',
+                      '-- gives up what is not captured: each feed gets a gap',
             slot);
         RETURN;
     END IF;
@@ -55,7 +55,7 @@ CREATE FUNCTION scd2_internal.slot_problems() RETURNS TABLE (problem text, detai
                (SELECT nullif(t.setting::bigint, -1) * 1024 * 1024 FROM pg_settings t
                    WHERE t.name = 'max_slot_wal_keep_size') AS allowed,
                current_setting('autovacuum_freeze_max_age')::integer / 4 AS old
-        FROM pg_replication_slots s JOIN scd2_internal.position p ON p.slot = s.slot_name
+        FROM pg_replication_slots s JOIN scd2_internal.position p ON p.slot = s.slot_name AND s.database = current_database()
         WHERE s.restart_lsn IS NOT NULL)
     SELECT format('its slot holds back %s of WAL', pg_size_pretty(r.held)),
         format('Slot "%s". %s', r.slot_name, h.reason), h.fix

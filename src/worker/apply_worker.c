@@ -33,6 +33,7 @@
 #include "feed/upkeep.h"
 #include "flow/apply.h"
 #include "flow/check.h"
+#include "flow/resync.h"
 #include "flow/snapshot.h"
 #include "worker/failpoint.h"
 #include "worker/marks.h"
@@ -77,6 +78,7 @@ static MemoryContext list_cxt;	/* of the list */
 static MemoryContext work_cxt;	/* of one batch, reset */
 static uint32 flows_seen;
 static TimestampTz listed_at;
+static TimestampTz repair_at = 0;	/* when to look for feeds to repair */
 static bool copied;				/* the transaction at hand made a first copy */
 
 static void
@@ -185,6 +187,7 @@ reload(void)
 	uint64		n;
 
 	flows_seen = pg_atomic_read_u32(&db->flows_changed);
+	repair_at = 0;
 	listed_at = GetCurrentTimestamp();
 	begin_work("looking for flows");
 	SCD2_FAIL_POINT("list flows");
@@ -289,7 +292,7 @@ has_work(KnownFlow *known, TimestampTz *next)
 		return false;
 	if (known->snapshots && !copy)
 		return has_snapshot_to_take(known, next);
-	if (copy ? !copies_here() : state->watermark_version >= latest_version(known) && !known->columns_changed)
+	if (copy ? !copies_here() || state->gap != PG_INT64_MAX : state->watermark_version >= latest_version(known) && !known->columns_changed)
 	{
 		known->lagging_since = 0;
 		return false;
@@ -397,7 +400,7 @@ do_work(KnownFlow *known)
 		if (state->phase == 'c' || (state->phase == 'a' && snapshot_due(known, &due) && due <= GetCurrentTimestamp()))
 			scd2_snapshot_by_worker(definition(known), state);
 	}
-	else if (state->phase == 'c')
+	else if (state->phase == 'c' && state->gap == PG_INT64_MAX)
 	{
 		if (known->flow != NULL)
 			known->flow->stale = true;	/* the source may have lost columns since */
@@ -636,6 +639,17 @@ one_round(TimestampTz *next)
 	return done;
 }
 
+/* Like first copies, repairs can take long. */
+static void
+repair_feeds(TimestampTz *next)
+{
+	if (!copies_here())
+		return;
+	if (repair_at <= GetCurrentTimestamp())
+		repair_at = scd2_repair_feeds(work_cxt);
+	*next = Min(*next, repair_at);
+}
+
 static long
 time_to_wait(TimestampTz next)
 {
@@ -693,6 +707,7 @@ run(void)
 			tell_at_home();
 		}
 		busy = one_round(&next) > 0;
+		repair_feeds(&next);
 		if (!told)
 			scd2_worker_succeeded();
 		told = true;

@@ -2,7 +2,10 @@
  * capture_worker.c
  *		The capture worker: one per database, holds the slot.
  *
- *     start ── slot exists? ──no──► row with a new name, no position
+ *     start ── of this database? ──no──► ends, until scd2.resume_capture()                (capture/lost.c)
+ *       │
+ *       ├──── has a position whose slot is lost? ──yes──► gaps, no position any more         (capture/lost.c)
+ *       ├──── has a position? ──no──► row with a new name
  *       │                             slot of that name dropped if it is there, created, persisted
  *       │ yes                         row gets the position
  *       ▼
@@ -47,6 +50,7 @@
 #include "capture/batch.h"
 #include "capture/captured.h"
 #include "capture/decoder.h"
+#include "capture/lost.h"
 #include "capture/memory.h"
 #include "capture/plugin.h"
 #include "capture/position.h"
@@ -94,7 +98,7 @@ create_slot(Scd2Position *position, bool has_row)
 	pgstat_report_activity(STATE_RUNNING, "creating the replication slot: waits for running transactions to end");
 	/*
 	 * No worker saw the end of the extension that was here before; or its slot was lost, and
-	 * scd2.resume_capture() has named another.
+	 * another was named.
 	 */
 	scd2_drop_orphaned_slots();
 	if (!has_row)
@@ -115,6 +119,7 @@ create_slot(Scd2Position *position, bool has_row)
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_position_settle_controls(position);
 	scd2_position_write(position->version, position->timestamp, position->lsn);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
@@ -122,29 +127,50 @@ create_slot(Scd2Position *position, bool has_row)
 }
 
 /*
- * Another database, cluster or timeline than recorded: a copy, a restore or a promoted standby,
- * whose slot cannot be trusted. What we made here before a dump was restored goes: it would hold
- * back WAL for as long as nobody says that capture shall go on.
+ * A copy of another database, or a restored dump of one: somebody must say whether it shall be
+ * captured. What we made here before a dump was restored goes: it would hold back WAL until then.
  */
 static void
-check_same_place(const Scd2Position *position)
+refuse_copy(const Scd2Position *position)
 {
+	if (!scd2_position_is_foreign(position))
+		return;
 	if (position->restored)
-	{
 		scd2_drop_orphaned_slots();
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is a restored dump of another"),
-				 errhint("SELECT scd2.resume_capture();")));
-	}
-	if (position->database != MyDatabaseId || position->system_identifier != GetSystemIdentifier())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is a copy of one that was captured"),
-				 errdetail("Recorded are database %u of system " UINT64_FORMAT ", here are %u of " UINT64_FORMAT ".",
-						   position->database, position->system_identifier,
-						   MyDatabaseId, GetSystemIdentifier()),
-				 errhint("SELECT scd2.resume_capture();")));
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("database %u is a copy or a restored dump of one that was captured: nothing is captured here", MyDatabaseId),
+			 errdetail("Recorded are database %u of system " UINT64_FORMAT ", here are %u of " UINT64_FORMAT ".",
+					   position->database, position->system_identifier,
+					   MyDatabaseId, GetSystemIdentifier()),
+			 errhint("SELECT scd2.resume_capture(); -- in that database")));
+	scd2_worker_end_quietly(SCD2_CAPTURE_COPY);
+}
+
+/* The row, if there is one, with a position that can be gone on from, or none. */
+static bool
+find_position(Scd2Position *position)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	char	   *why = NULL;
+	bool		has_row;
+
+	StartTransactionCommand();
+	has_row = scd2_position_read(position);
+	if (has_row && !XLogRecPtrIsInvalid(position->lsn) && !scd2_position_is_foreign(position))
+		why = scd2_position_why_lost(position);
+	if (why)
+		why = MemoryContextStrdup(cxt, why);
+	CommitTransactionCommand();
+	if (has_row)
+		refuse_copy(position);
+	if (why)
+		scd2_position_lose(position, why);
+	else if (has_row && !XLogRecPtrIsInvalid(position->lsn) && position->timeline != GetWALInsertionTimeLine())
+		ereport(LOG,
+				(errmsg("capture goes on at %X/%X on timeline %u: slot \"%s\" came along from timeline %d",
+						LSN_FORMAT_ARGS(position->lsn), GetWALInsertionTimeLine(), NameStr(position->slot), position->timeline)));
+	return has_row;
 }
 
 /*
@@ -164,19 +190,11 @@ publish_captured(void)
 static void
 open_everything(Scd2Position *position)
 {
-	bool		has_row;
-
-	StartTransactionCommand();
-	has_row = scd2_position_read(position);
-	CommitTransactionCommand();
-	if (has_row)
-		check_same_place(position);
+	bool		has_row = find_position(position);
 
 	batch = scd2_batch_create(TopMemoryContext, 0, 0);
 	scd2_plugin_attach(batch);
-	if (!XLogRecPtrIsInvalid(position->lsn) && has_row)
-		;
-	else
+	if (!has_row || XLogRecPtrIsInvalid(position->lsn))
 		create_slot(position, has_row);
 	batch->version = position->version;
 	batch->timestamp = position->timestamp;
@@ -188,9 +206,10 @@ open_everything(Scd2Position *position)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	scd2_captured_init(TopMemoryContext);
-	scd2_captured_load();
+	scd2_captured_load(batch);
 	publish_captured();
-	scd2_plugin_find_control();
+	MemoryContextSwitchTo(TopMemoryContext);
+	scd2_plugin_find_control(scd2_position_settled_controls());
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 }
@@ -243,11 +262,24 @@ wake_apply(bool all)
 		scd2_wake_apply_at_home();
 }
 
+/* Feeds whose repair begins at the end of the batch that was written. */
+static void
+load_resynced(void)
+{
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_captured_load(batch);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	SCD2_FAIL_POINT("resync begun");
+}
+
 static void
 write_batch(void)
 {
 	bool		woken = batch->feeds != NIL || batch->controls != NIL;
 	bool		batch_has_controls = batch->controls != NIL;
+	bool		ends = batch->ends;
 	ListCell   *lc;
 
 	foreach(lc, batch->feeds)
@@ -266,6 +298,8 @@ write_batch(void)
 	if (batch_has_controls)
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 	scd2_batch_reset(batch);
+	if (ends)
+		load_resynced();
 	pg_atomic_write_u64(&db->version, (uint64) batch->version);
 	pgstat_report_stat(false);
 	if (woken)
@@ -300,6 +334,12 @@ confirm(TimestampTz now)
 	if (written_position <= scd2_decoder_confirmed())
 		return;
 	if (written_position < scd2_decoder_confirmed() + CONFIRM_BYTES && now - last_confirm < CONFIRM_EVERY)
+		return;
+	/*
+	 * A standby that is promoted has the slot as it was synchronized: it must not be ahead of the
+	 * position's row that came with the log. So what is waited for is the commit of the row.
+	 */
+	if (!scd2_standbys_have(written_commit))
 		return;
 	SCD2_FAIL_POINT("before confirm");
 	scd2_decoder_confirm(written_position);

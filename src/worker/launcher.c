@@ -215,7 +215,7 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 
 /*
  * An entry that nobody wants: its processes end by themselves or with their database; then it is
- * free, unless it tells that it was stopped.
+ * free, unless it tells why nothing runs.
  */
 static void
 let_go(Scd2Database *db, Children *kids)
@@ -229,7 +229,7 @@ let_go(Scd2Database *db, Children *kids)
 		TerminateBackgroundWorker(kids->apply[i]);
 		busy = true;
 	}
-	if (!busy && db->state != SCD2_CAPTURE_STOPPED)
+	if (!busy && db->state != SCD2_CAPTURE_STOPPED && db->state != SCD2_CAPTURE_COPY)
 		scd2_free_database(db);
 }
 

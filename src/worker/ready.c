@@ -32,7 +32,7 @@ PG_FUNCTION_INFO_V1(scd2_capture_status);
 PG_FUNCTION_INFO_V1(scd2_feed_latest_sql);
 
 static const char *const state_names[] = {
-	"off", "starting", "creating slot", "running", "failed", "stopped"
+	"off", "starting", "creating slot", "running", "failed", "stopped", "copy"
 };
 
 /* Is our plugin allowed? Servers without the setting allow every one. */
@@ -132,6 +132,28 @@ slot_exists(void)
 	return exists;
 }
 
+/*
+ * Raises 55000 in a copy (or a restored dump) of a database that was captured: what is asked for there would be met by
+ * nobody.
+ */
+void
+scd2_refuse_copy(void)
+{
+	Scd2CaptureState state;
+	Scd2Database *db = scd2_my_database();
+
+	if (db == NULL)
+		return;
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	state = db->state;
+	LWLockRelease(scd2_shmem->lock);
+	if (state == SCD2_CAPTURE_COPY)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("nothing is captured in database \"%s\": it is a copy or a restored dump of another", get_database_name(MyDatabaseId)),
+				 errhint("SELECT scd2.resume_capture();")));
+}
+
 static bool
 is_stopped(void)
 {
@@ -215,6 +237,7 @@ scd2_require_capture(PG_FUNCTION_ARGS)
 		scd2_want_workers(MyDatabaseId);
 	while (!slot_exists())
 	{
+		scd2_refuse_copy();
 		if (TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
 			IsolationUsesXactSnapshot() ||
 			GetCurrentTimestamp() >= deadline)

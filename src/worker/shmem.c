@@ -180,7 +180,7 @@ scd2_want_workers(Oid dboid)
 			pg_atomic_write_u64(&db->version, 0);
 			pg_atomic_write_u64(&db->moved, 0);
 		}
-		if (db->state == SCD2_CAPTURE_STOPPED)
+		if (db->state == SCD2_CAPTURE_STOPPED || db->state == SCD2_CAPTURE_COPY)
 			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */
 		db->wanted = true;
 		scd2_retry_now(db);

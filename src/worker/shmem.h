@@ -24,7 +24,8 @@ typedef enum Scd2CaptureState
 	SCD2_CAPTURE_CREATING_SLOT, /* waits for running transactions to end */
 	SCD2_CAPTURE_RUNNING,
 	SCD2_CAPTURE_FAILED,		/* the last worker ended with an error; retried after a while */
-	SCD2_CAPTURE_STOPPED		/* scd2.stop() */
+	SCD2_CAPTURE_STOPPED,		/* scd2.stop() */
+	SCD2_CAPTURE_COPY			/* the database is a copy of one that was captured: until scd2.resume_capture() */
 } Scd2CaptureState;
 
 /* One database that has the extension. Fields without another word are guarded by Scd2Shmem.lock. */

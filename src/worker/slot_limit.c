@@ -9,8 +9,9 @@
  *
  * A slot beyond the limit is dropped. If a process has it, that is ended first and the slot dropped at
  * the next look; no worker is started for the database meanwhile. What follows is what follows any
- * lost slot: the next capture worker finds it gone and says so, nothing is captured, and with
- * scd2.resume_capture() each feed gets a gap from the place that was reached.
+ * lost slot: the next capture worker finds it gone, declares the gap of each feed from the place
+ * that was reached, and makes another slot. One that is being made holds back WAL too, as long as
+ * it waits for a transaction to end: then it begins again.
  *
  * The server's own max_slot_wal_keep_size is for all slots, acts at checkpoints only, and ends in the
  * same gap.
@@ -46,7 +47,7 @@ is_beyond(ReplicationSlot *slot, XLogRecPtr end, Excess *excess)
 	if (slot->in_use && strcmp(NameStr(slot->data.plugin), SCD2_PLUGIN) == 0)
 	{
 		SpinLockAcquire(&slot->mutex);
-		beyond = slot->data.persistency == RS_PERSISTENT && !scd2_slot_is_invalid(slot) &&
+		beyond = (slot->data.persistency == RS_PERSISTENT || slot->active_pid != 0) && !scd2_slot_is_invalid(slot) &&
 			slot->data.restart_lsn != InvalidXLogRecPtr && slot->data.restart_lsn < end;
 		excess->name = slot->data.name;
 		excess->database = slot->data.database;
@@ -69,7 +70,7 @@ drop(const Excess *excess)
 					NameStr(excess->name), excess->database, excess->held / (1024 * 1024)),
 			 errdetail("pg_scd2.max_slot_lag is %d MB. Changes after %X/%X are not captured.",
 					   scd2_max_slot_lag, LSN_FORMAT_ARGS(excess->confirmed)),
-			 errhint("SELECT scd2.resume_capture(); -- in that database")));
+			 errhint("SELECT * FROM scd2.diagnose(); -- in that database, when its workers run")));
 }
 
 /*

@@ -117,6 +117,7 @@ check_workers(Scd2Database *db)
 	state = db->state;
 	strlcpy(error, db->error, SCD2_ERROR_LEN);
 	LWLockRelease(scd2_shmem->lock);
+	scd2_refuse_copy();
 	if (state == SCD2_CAPTURE_STOPPED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

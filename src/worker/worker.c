@@ -139,6 +139,14 @@ end_quietly(bool wanted, Scd2CaptureState state)
 	proc_exit(0);
 }
 
+/* The capture worker has nothing to do in this database until somebody asks for it; "state" says why. */
+void
+scd2_worker_end_quietly(Scd2CaptureState state)
+{
+	end_quietly(false, state);
+	pg_unreachable();
+}
+
 /* Takes the place in shared memory; a second worker for the same place goes. */
 static void
 enter(void)

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded);
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded stop_workers lose_slot targets_are_right);
 
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
@@ -66,6 +66,43 @@ sub wait_capture
     $node->poll_query_until($db, "SELECT state = 'running' AND pid IS NOT NULL FROM scd2_internal.capture_status()")
       or die "no capture worker at work in $db: " . $node->safe_psql($db, 'SELECT state, error FROM scd2_internal.capture_status()');
     return capture_pid($node, $db);
+}
+
+# Until scd2.start(); the slot is free then.
+sub stop_workers
+{
+    my ($node, $db) = @_;
+    $db //= 'postgres';
+    $node->safe_psql($db, 'SELECT scd2.stop()');
+    $node->poll_query_until($db, 'SELECT NOT EXISTS (SELECT FROM pg_replication_slots WHERE active AND database = current_database())')
+      or die 'the workers do not stop';
+    return;
+}
+
+# lose_slot(NODE, DATABASE, SQL): somebody drops the slot while no worker has it; the statements are
+# never captured. The workers run again, and the gap is declared.
+sub lose_slot
+{
+    my ($node, $db, $sql) = @_;
+    $db //= 'postgres';
+    stop_workers($node, $db);
+    $node->safe_psql($db, 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()');
+    $node->safe_psql($db, $sql) if defined $sql;
+    $node->safe_psql($db, 'SELECT scd2.start()');
+    wait_capture($node, $db);
+    return;
+}
+
+# All targets hold what their sources and feeds say (the slow way: everything is built again beside them).
+sub targets_are_right
+{
+    my ($node, $db, $when) = @_;
+    local $ENV{PGOPTIONS} = $UNLIMITED;
+    is($node->safe_psql($db, q{
+            SELECT string_agg(format('%s: %s %s %s', f.target, p.problem, p.key, p.detail), E'\n')
+            FROM (SELECT DISTINCT target FROM scd2.flows) f, scd2.check_target(f.target) p}),
+        '', "targets are what their sources say $when");
+    return;
 }
 
 # Signal 9: to one of the server's processes, so that the postmaster takes it for a crash.

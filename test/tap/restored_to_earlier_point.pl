@@ -1,7 +1,8 @@
-# Point-in-time recovery (OP-03). A base backup has no slots: after the restore capture stops and
-# says so, nothing is passed over, and what was captured at that point can be read. A copy of the
-# whole data folder has the slot as it was: capture goes on from the position that was restored,
-# with every change that was committed before the point, once, and none that came after.
+# Point-in-time recovery (OP-03). A base backup has no slots: after the restore the feed has a
+# declared gap, what was captured at that point can be read, and scd2.resync() brings the rest. A
+# copy of the whole data folder has the slot as it was: capture goes on from the position that was
+# restored, with every change that was committed before the point, once, and none that came after.
+# A slot that is ahead of what was restored is a gap, too.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -56,26 +57,26 @@ my $node = restore('from_base', 'base');
 is($node->safe_psql('postgres', 'SELECT v FROM t WHERE id = 1'), '100', 'the server is at the point');
 # scd2.stop() was in force there
 is($node->safe_psql('postgres', 'SELECT state FROM scd2.capture'), 'stopped: SELECT scd2.start();', 'and so are the workers');
-is($node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'the replication slot is lost'}), 'SELECT scd2.resume_capture();', 'diagnose() tells of the slot before capture is started');
-$node->safe_psql('postgres', 'SELECT scd2.start()');
-wait_until($node, 'postgres', q{SELECT state LIKE 'failed%' AND last_error LIKE '%is lost' FROM scd2.capture}, 'capture does not go on as if nothing were missing');
-my ($ret, $out, $err) = $node->psql('postgres', q{SELECT scd2.sync('20 s')});
-like($err, qr/is lost/, 'sync() says why');
+is($node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'the replication slot is lost'}), 'SELECT scd2.start();', 'diagnose() tells of the slot before capture is started');
 is($node->safe_psql('postgres', 'SELECT scd2.latest_version()'), $captured, 'what was captured at the point is there');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM scd2.table_changes(NULL::t_changes, 0)'), '40', '... and can be read');
 is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM t_history ORDER BY id, __start_at'), $history, '... and so can the history');
-$node->safe_psql('postgres', 'SELECT scd2.resume_capture()');
+$node->safe_psql('postgres', 'SELECT scd2.start()');
 wait_capture($node);
+my ($ret, $out, $err) = $node->psql('postgres', q{SELECT scd2.sync('20 s')});
+like($err, qr/has failed: changes were lost: replication slot "\w+" is gone.*scd2\.resync/s, 'sync() says why');
 is($node->safe_psql('postgres', 'SELECT state, lower(gap) FROM scd2.feeds'), 'failed|' . ($captured + 1), 'the feed has a gap from the next version on');
 ($ret, $out, $err) = $node->psql('postgres', 'SELECT count(*) FROM scd2.table_changes(NULL::t_changes, 0)');
 like($err, qr/has a gap in this range/, 'which reads refuse to cross');
 is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM t_history ORDER BY id, __start_at'), $history, 'and the history stops before it');
-$node->safe_psql('postgres', $node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE subject = 'table public.t'}));
-$node->safe_psql('postgres', q{ALTER TABLE t_history RENAME TO t_history_before; SELECT scd2.track('t')});
+is($node->safe_psql('postgres', q{SELECT timeline > 1 FROM scd2_internal.position}), 't', 'the position is on the new timeline');
+$node->safe_psql('postgres', $node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE subject LIKE 'table %'}));
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id = 3');
 sync($node);
+targets_are_right($node, 'postgres', 'after the repair');
+is($node->safe_psql('postgres', q{SELECT inserts, updates, deletes FROM scd2.describe_history('t') WHERE operation LIKE 'RECONSTRUCTED%'}), '0|1|1', 'what was committed before the point and not captured came with it');
 is($node->safe_psql('postgres', '(SELECT id, v, body FROM t_history WHERE __end_at IS NULL EXCEPT ALL TABLE t) UNION ALL (TABLE t EXCEPT ALL SELECT id, v, body FROM t_history WHERE __end_at IS NULL)'),
-    '', 'begun anew, the history is right');
+    '', 'repaired, the history is right');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM scd2.diagnose()'), '0', 'nothing is wrong any more');
 $node->stop;
 
@@ -83,8 +84,8 @@ $node->stop;
 $node = restore('from_folder', 'folder');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_replication_slots'), '1', 'the slot came with the folder');
 $node->safe_psql('postgres', 'SELECT scd2.start()');
-wait_until($node, 'postgres', q{SELECT state = 'running' OR state LIKE 'failed%' FROM scd2.capture}, 'capture goes on or says that it cannot');
-if ($node->safe_psql('postgres', 'SELECT state FROM scd2.capture') eq 'running')
+wait_capture($node);
+if ($node->safe_psql('postgres', 'SELECT gap IS NULL FROM scd2.feeds') eq 't')
 {
     sync($node);
     feed_is_right($node, 'postgres', 'after the restore of the folder');
@@ -94,13 +95,25 @@ if ($node->safe_psql('postgres', 'SELECT state FROM scd2.capture') eq 'running')
     sync($node);
     feed_is_right($node, 'postgres', 'on the new timeline');
     history_is_right($node, 'postgres', 'on the new timeline');
+    like(slurp_file($node->logfile), qr/capture goes on at [0-9A-F\/]+ on timeline \d+: slot "\w+" came along from timeline 1/, 'the log tells of the timeline');
 }
 else
 {
     # From 16 on the server may give the slot up while it replays the log: catalog rows that the
     # slot needed were vacuumed on the original.
-    like($node->safe_psql('postgres', 'SELECT last_error FROM scd2.capture'), qr/invalidated by the server/, 'the server gave the slot up: capture says so');
-    is($node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'the replication slot is lost'}), 'SELECT scd2.resume_capture();', '... and diagnose() how to go on');
+    like(slurp_file($node->logfile), qr/have a gap from version \d+ on: replication slot "\w+" was invalidated by the server/, 'the server gave the slot up: the log says so');
     is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM t_history ORDER BY id, __start_at'), $history, '... and the history is as of the point');
+    $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
+    sync($node);
+    targets_are_right($node, 'postgres', 'after the repair');
 }
+
+# A row that is older than its slot, as of a restore of the tables alone.
+$node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id = 7; CHECKPOINT');
+sync($node);
+stop_workers($node);
+$node->safe_psql('postgres', q{UPDATE scd2_internal.position SET captured_lsn = (SELECT confirmed_flush_lsn - 8 FROM pg_replication_slots), version = version - 1});
+$node->safe_psql('postgres', 'SELECT scd2.start()');
+wait_capture($node);
+like($node->safe_psql('postgres', q{SELECT state, error FROM scd2_internal.feed_state}), qr/^failed\|changes were lost: replication slot "\w+" is ahead of what is captured/, 'a slot that is ahead: a gap, not silence');
 done_testing();

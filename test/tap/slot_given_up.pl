@@ -20,18 +20,19 @@ sub resume
     my ($what) = @_;
     my $log = slurp_file($node->logfile);
     like($log, qr/replication slot "pg_scd2_\w+" of database \d+ was given up: it held back \d+ MB of WAL/, "$what: the log says so");
-    wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE problem = 'the replication slot is lost')}, "$what: diagnose() says so");
-    $node->safe_psql('postgres', q{SELECT scd2.resume_capture()});
     wait_until($node, 'postgres', q{SELECT gap IS NOT NULL FROM scd2.feeds}, "$what: the gap is declared");
     my ($result, $stdout, $stderr) = $node->psql('postgres', q{SELECT * FROM scd2.table_changes('t')});
     like($stderr, qr/gap/, "$what: reads do not cross it");
     return;
 }
 
-sub begin_anew
+sub repair
 {
+    my ($what) = @_;
+    wait_capture($node);
     $node->safe_psql('postgres', $node->safe_psql('postgres', q{SELECT fix FROM scd2.diagnose() WHERE problem = 'its change data feed has failed'}));
     sync($node);
+    targets_are_right($node, 'postgres', "after it ($what)");
     return;
 }
 
@@ -47,7 +48,7 @@ write_wal();
 wait_until($node, 'postgres', 'SELECT NOT EXISTS (SELECT FROM pg_replication_slots)', 'stopped: beyond the limit it goes');
 $node->safe_psql('postgres', 'SELECT scd2.start()');
 resume('stopped');
-begin_anew();
+repair('stopped');
 
 # a worker that is at work, and waits for a lock on a feed that somebody keeps
 my $session = $node->background_psql('postgres');
@@ -55,11 +56,11 @@ $session->query_safe('BEGIN; LOCK TABLE t_changes');
 $node->safe_psql('postgres', "INSERT INTO t VALUES (3, 3, 'lost')");
 wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 capture' AND wait_event_type = 'Lock')}, 'capture waits for a lock');
 write_wal();
-wait_until($node, 'postgres', 'SELECT NOT EXISTS (SELECT FROM pg_replication_slots)', 'waiting: beyond the limit it goes');
+wait_until($node, 'postgres', 'SELECT gap IS NOT NULL FROM scd2_internal.feed_state', 'waiting: beyond the limit it goes, and the gap is declared');
 $session->query_safe('ROLLBACK');
 $session->quit;
 resume('waiting');
-begin_anew();
+repair('waiting');
 $node->safe_psql('postgres', "INSERT INTO t VALUES (4, 4, 'after')");
 sync($node);
 is($node->safe_psql('postgres', q{SELECT count(*) FROM scd2.table_changes('t') WHERE _row ->> 'id' = '4'}), 1, 'and capture goes on');
