@@ -7,8 +7,10 @@
  * Append only, in version order: free space in earlier pages is never used (TABLE_INSERT_SKIP_FSM),
  * so a reader that has read up to a block finds all later versions in or after it.
  *
- * Not logically logged (TABLE_INSERT_NO_LOGICAL): a feed is read here, and the decoder would only
- * throw the rows away again. What a FOR ALL TABLES publication publishes of a feed is nothing.
+ * Logically logged like any table's, although our decoder only throws the rows away again (by their
+ * origin, before it looks at them). TABLE_INSERT_NO_LOGICAL is not for many rows at once: it takes
+ * the data out of the records of long values only, and other decoders (a FOR ALL TABLES publication)
+ * would get rows that lack those.
  *
  * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the
  * rows between add nothing. (Every row would be a third of the time.) Other indexes, which the
@@ -59,7 +61,7 @@
 
 #define ROWS_AT_ONCE	1000
 #define NUDGE_BYTES		((Size) 1024 * 1024)
-#define WRITE_OPTIONS	(TABLE_INSERT_SKIP_FSM | TABLE_INSERT_NO_LOGICAL)
+#define WRITE_OPTIONS	TABLE_INSERT_SKIP_FSM
 
 /* One feed being written. */
 typedef struct Writer
