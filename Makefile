@@ -3,6 +3,8 @@
 #   make, make install     for the server of PG_CONFIG (default: pg_config)
 #   make demo              the story of a customers table on a throwaway server
 #   make check             every test on throwaway servers; SUITES="regress tap" and TESTS="names" choose among them
+#   make check-long        tests that take minutes: load beside captured tables, many tables
+#   make check-assert      the same on a server with assertions, then some of it under valgrind and sanitizers: test/assert
 #   make installcheck      the regression tests on a running server that has the extension installed and preloaded
 #   make fuzz              the timeline engine against its definition, until stopped
 #   make bench             the measurements of the README
@@ -31,14 +33,18 @@ PG_CONFIG   ?= pg_config
 export PG_CONFIG
 
 # Scripts that need no server to be there yet, hence not PGXS.
-SCRIPTED     = check demo bench matrix lint format fuzz
+SCRIPTED     = check check-long check-assert demo bench matrix lint format fuzz
 ifneq (,$(filter $(SCRIPTED),$(MAKECMDGOALS)))
 
 .PHONY: $(MAKECMDGOALS)
-check: export SUITES := $(SUITES)
-check: export TESTS := $(TESTS)
+check check-assert: export SUITES := $(SUITES)
+check check-long check-assert: export TESTS := $(TESTS)
 check demo bench matrix:
 	@test/$@$(if $(wildcard test/$@/.),/run)
+check-long:
+	@SUITES=long test/check
+check-assert:
+	@test/assert
 lint format:
 	@test/$@
 fuzz:
