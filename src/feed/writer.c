@@ -234,12 +234,18 @@ rename_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
 		}
 }
 
+/*
+ * What rows from before a column came have in it. The column may have got other types since: the
+ * text of the value is what they make of it, too.
+ */
 static char *
 missing_text(Scd2Feed *feed, int i)
 {
 	Oid			output;
 	bool		is_varlena;
 
+	while (!feed->columns[i].has_missing && feed->columns[i].replaces >= 0)
+		i = feed->columns[i].replaces;
 	if (!feed->columns[i].has_missing)
 		return NULL;
 	getTypeOutputInfo(TupleDescAttr(feed->layout, i)->atttypid, &output, &is_varlena);

@@ -52,7 +52,7 @@ BEGIN
     SELECT array_agg(i.leaf_relid ORDER BY i.leaf_relid) INTO relations
     FROM scd2_internal.found_identity i JOIN pg_class c ON c.oid = i.leaf_relid WHERE i.feed_id = f.feed_id AND i.identity <> 'f' AND c.relreplident = 'f';
     IF drop_feed THEN
-        relations := relations || ARRAY(SELECT c.oid FROM pg_class c WHERE c.oid = f.feed_relid) || ARRAY(SELECT l FROM scd2_internal.leaves(f.feed_relid) l);
+        relations := relations || ARRAY(SELECT c.oid FROM pg_class c WHERE c.oid = f.feed_relid) || ARRAY(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid);
     END IF;
     IF cardinality(relations) > 0 THEN
         PERFORM scd2_internal.lock_tables(relations, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(relations)]));
@@ -74,7 +74,7 @@ COMMENT ON FUNCTION scd2.disable_change_feed(regclass, boolean) IS
 CREATE FUNCTION scd2_internal.lock_feed(f scd2_internal.feed) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT scd2_internal.lock_tables(array_agg(l), array_agg('ACCESS EXCLUSIVE'::text))
-    FROM (SELECT f.feed_relid AS l UNION ALL SELECT x FROM scd2_internal.leaves(f.feed_relid) x) y
+    FROM (SELECT f.feed_relid AS l UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid) y
 $$;
 COMMENT ON FUNCTION scd2_internal.lock_feed(scd2_internal.feed) IS
     'Locks a feed for a change of its columns, within pg_scd2.lock_timeout.';

@@ -210,7 +210,7 @@ DECLARE
     c record;
 BEGIN
     FOR c IN SELECT f.* FROM scd2_internal.followed_columns(w.feed_id) f
-             WHERE f.attnum <> ALL (w.known_attnums) AND NOT f.dropped AND scd2_internal.takes_column(w, f.name) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
+             WHERE f.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, f.name) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
     LOOP
         is_tracked := w.input <> 'append' AND w.options -> 'track_history_column_list' IS NULL AND NOT coalesce(w.options -> 'track_history_except_column_list' ? c.name, false);
         ignores := w.ignores_null <> '{}' AND w.options -> 'ignore_null_updates_column_list' IS NULL AND NOT coalesce(w.options -> 'ignore_null_updates_except_column_list' ? c.name, false);

@@ -65,8 +65,10 @@ BEGIN
     IF owner IS NULL OR former IS NULL OR owner = former THEN
         RETURN;
     END IF;
-    PERFORM scd2_internal.give_relations(f.feed_relid || ARRAY(SELECT l FROM scd2_internal.leaves(f.feed_relid) l),
-        owner);
+    -- First the feed: no partition comes then. (To list them by pg_partition_tree() would lock them, and capture may be
+    -- waiting for these locks with that of the feed in hand.)
+    PERFORM scd2_internal.give_relations(ARRAY[f.feed_relid], owner);
+    PERFORM scd2_internal.give_relations(ARRAY(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid), owner);
     PERFORM scd2_internal.give_relations(ARRAY(
         SELECT DISTINCT w.target_relid FROM scd2_internal.flow w
         WHERE w.feed_id = f.feed_id AND scd2_internal.owner_of(w.target_relid) = former

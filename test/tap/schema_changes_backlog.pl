@@ -110,9 +110,9 @@ $node->safe_psql('postgres', q{
         END CASE;
     END $$;});
 $node->safe_psql('postgres', q{ALTER TABLE t OWNER TO first_owner; GRANT ALL ON ALL TABLES IN SCHEMA public TO public; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO public});
-$node->safe_psql('postgres', q{SELECT dml(x * 7) FROM generate_series(1, 20) x; SELECT scd2.track('t')});
+$node->safe_psql('postgres', q{SELECT scd2.track('t')});
 sync($node);
-$node->safe_psql('postgres', 'TRUNCATE audit');
+$node->safe_psql('postgres', q{SELECT dml(x * 7) FROM generate_series(1, 20) x});
 
 srand($SEED);
 sub number { return int(rand(100000)); }
@@ -154,12 +154,11 @@ sub feed_equals_audit
     my $feed = $node->safe_psql('postgres', 'SELECT feed FROM scd2.feeds');
     my $history = $node->safe_psql('postgres', 'SELECT target FROM scd2.flows');
     my $table = $node->safe_psql('postgres', 'SELECT tab()');
-    is($node->safe_psql('postgres', 'SELECT count(*) FROM scd2.diagnose()'), '0', "nothing is wrong $when")
-      or diag($node->safe_psql('postgres', 'SELECT * FROM scd2.diagnose()'));
+    is($node->safe_psql('postgres', "SELECT * FROM scd2.diagnose() WHERE problem <> 'its source lacks columns that it keeps'"), '', "nothing is wrong $when");
     my $difference = $node->safe_psql('postgres', qq{
         WITH live AS (SELECT attnum, attname::text FROM pg_attribute WHERE attrelid = (SELECT oid FROM captured) AND attnum > 0 AND NOT attisdropped),
              f AS (SELECT _xid AS xid, row_number() OVER (PARTITION BY _xid ORDER BY _change_ordinal) AS n, _change_type AS change,
-                          (SELECT array_agg(to_jsonb(c) ->> l.attname ORDER BY l.attnum) FROM live l) AS image FROM $feed c),
+                          (SELECT array_agg(to_jsonb(feed_row) ->> l.attname ORDER BY l.attnum) FROM live l) AS image FROM $feed feed_row),
              a AS (SELECT xid, row_number() OVER (PARTITION BY xid ORDER BY n) AS n, change,
                           (SELECT array_agg(CASE WHEN image ? l.attnum::text THEN image ->> l.attnum::text ELSE (SELECT value FROM added d WHERE d.attnum = l.attnum) END ORDER BY l.attnum) FROM live l) AS image FROM audit)
         (SELECT 'missing', * FROM (TABLE a EXCEPT ALL TABLE f) m ORDER BY xid, n LIMIT 5)
@@ -171,7 +170,20 @@ sub feed_equals_audit
         WITH s AS (SELECT $names FROM $table), h AS (SELECT $names FROM $history WHERE __end_at IS NULL)
         (SELECT 'missing', m::text FROM (TABLE s EXCEPT ALL TABLE h) m LIMIT 3) UNION ALL (SELECT 'too many', m::text FROM (TABLE h EXCEPT ALL TABLE s) m LIMIT 3)});
     is($difference, '', "open rows of the history are the table $when");
-    is($node->safe_psql('postgres', "SELECT count(*) FROM scd2.check_target('$history')"), '0', "the history is right $when");
+    $difference = $node->safe_psql('postgres', qq{
+        WITH last_of_version AS (
+                SELECT DISTINCT ON (id, _commit_version) id, _commit_timestamp AS at, _change_type = 'delete' AS gone,
+                       jsonb_strip_nulls(to_jsonb(feed_row) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::text[]) AS image
+                FROM $feed feed_row WHERE _change_type <> 'update_preimage' ORDER BY id, _commit_version, _change_ordinal DESC),
+             marked AS (
+                SELECT *, lag(gone) OVER w IS DISTINCT FROM gone OR (NOT gone AND lag(image) OVER w IS DISTINCT FROM image) AS starts
+                FROM last_of_version WINDOW w AS (PARTITION BY id ORDER BY at)),
+             run AS (SELECT image, gone, at, lead(at) OVER (PARTITION BY id ORDER BY at) AS until FROM marked WHERE starts),
+             expected AS (SELECT image, at, until FROM run WHERE NOT gone),
+             history AS (SELECT jsonb_strip_nulls(to_jsonb(history_row) - '{__start_at,__end_at}'::text[]), __start_at, __end_at FROM $history history_row)
+        (SELECT 'missing', m::text FROM (TABLE expected EXCEPT ALL TABLE history) m LIMIT 5)
+        UNION ALL (SELECT 'too many', m::text FROM (TABLE history EXCEPT ALL TABLE expected) m LIMIT 5)});
+    is($difference, '', "the history is what the feed says $when");
     my $owner = $node->safe_psql('postgres', 'SELECT relowner::regrole FROM pg_class WHERE oid = (SELECT oid FROM captured)');
     is($node->safe_psql('postgres', "SELECT string_agg(DISTINCT relowner::regrole::text, ' ') FROM pg_class WHERE oid IN ('$feed'::regclass, '$history'::regclass)"), $owner, "and belong to its owner $when");
     return;
