@@ -84,6 +84,9 @@ BEGIN
         why := CASE WHEN feed.there IS NULL OR feed.source_there IS NULL THEN format('the source of flow "%s", or its feed, was dropped', f.name)
                     WHEN feed.gap && int8range(s.begin_version, NULL, '()') THEN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap) END;
         EXIT WHEN why IS NOT NULL;
+        why := format('column "%s" was dropped from a source, and what it had is known only of rows that changed since', scd2_internal.lost_column(target));
+        EXIT WHEN scd2_internal.lost_column(target) IS NOT NULL;
+        why := NULL;
         SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, true) AS l;
         IF loss.version IS NOT NULL AND (f.input <> 'net' OR (SELECT count(*) > 1 FROM scd2_internal.flow AS x WHERE x.target_relid = target)) THEN
             why := format('flow "%s" began at version %s, and its source is known since version %s: what was before was removed from its feed, or a TRUNCATE took it', f.name, s.begin_version, loss.version);

@@ -9,7 +9,7 @@ use Scd2;
 use Test::More;
 
 my $SEED = $ENV{SEED} // 4;
-my $ROUNDS = $ENV{ROUNDS} // 60;
+my $ROUNDS = $ENV{ROUNDS} // 40;
 my $node = new_node('schema_changes', 'pg_scd2.decoding_work_mem = 64kB', 'pg_scd2.batch_changes = 40', 'autovacuum = off');
 note("seed $SEED, rounds $ROUNDS");
 
