@@ -48,7 +48,7 @@ BEGIN
         PERFORM scd2_internal.close_rows(closed);
         RAISE WARNING 'table "%" has row level security now, as its source has', scd2_internal.label(closed)
             USING DETAIL = 'It has rows that the policies of the source may hide; its owner sees them all, others none.',
-                  HINT = format('CREATE POLICY readers ON %s FOR SELECT TO some_role USING (true); -- for who shall read it', closed::regclass);
+                  HINT = format('CREATE POLICY readers ON %s TO some_role USING (true); -- for who shall read it', closed::regclass);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.on_row_security() IS

@@ -270,7 +270,7 @@ BEGIN
             RETURN NEXT;
         ELSE
             RAISE NOTICE 'rows of "%" under a key that the erased row had before are not told apart from those of others: %', scd2_internal.label(m), life ->> 'key'
-                USING HINT = 'Delete them by hand (SET pg_scd2.allow_target_writes = on).';
+                USING HINT = 'SET pg_scd2.allow_target_writes = on; -- then delete them by hand';
         END IF;
     END LOOP;
 END $$;
