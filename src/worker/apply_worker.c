@@ -711,8 +711,11 @@ run(void)
 		if (!told)
 			scd2_worker_succeeded();
 		told = true;
-		if (my_slot == 0)
-			busy |= scd2_feed_upkeep(busy);
+		if (my_slot == 0 && scd2_feed_upkeep(busy))
+		{
+			busy = true;		/* there is more to purge; who is told to stop hears it in between */
+			scd2_worker_wait(0);
+		}
 		if (busy)
 			continue;
 		if (GetCurrentTimestamp() - listed_at >= (int64) scd2_naptime * 1000)
