@@ -82,7 +82,7 @@ BEGIN
             FROM scd2_internal.feed AS x LEFT JOIN scd2_internal.feed_state AS e USING (feed_id) LEFT JOIN pg_class AS c ON c.oid = x.feed_relid LEFT JOIN pg_class AS sc ON sc.oid = x.source_relid
             WHERE x.feed_id = f.feed_id;
         why := CASE WHEN feed.there IS NULL OR feed.source_there IS NULL THEN format('the source of flow "%s", or its feed, was dropped', f.name)
-                    WHEN feed.gap && int8range(s.begin_version, NULL, '()') THEN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap) END;
+                    WHEN upper_inf(feed.gap) THEN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap) END;
         EXIT WHEN why IS NOT NULL;
         why := format('column "%s" was dropped from a source, and what it had is known only of rows that changed since', scd2_internal.lost_column(target));
         EXIT WHEN scd2_internal.lost_column(target) IS NOT NULL;
