@@ -175,6 +175,29 @@ SELECT scd2.full_refresh('w_some', allow_loss => true);
 SELECT scd2.sync() AS v \gset
 SELECT id, v, n FROM w_some ORDER BY id;
 
-SELECT count(scd2.drop_flow(flow)) FROM scd2.flows WHERE target::text ~ '^(p|t|alone|w)_';
+-- an event table alone: the events that are there are read once more, what targets have stays
+CREATE TABLE e (id integer, v text, at integer);
+SELECT scd2.create_auto_cdc_flow('e_history', 'e', '{id}', sequence_by => 'at', stored_as_scd_type => 2);
+SELECT scd2.create_auto_cdc_flow('e_now', 'e', '{id}', sequence_by => 'at', max_lateness => '100');
+SELECT scd2.create_append_flow('e_rows', 'e');
+INSERT INTO e VALUES (1, 'a', 10), (1, 'b', 300), (2, 'c', 20);
+SELECT scd2.sync() AS v0 \gset
+DELETE FROM e WHERE id = 2;
+ALTER TABLE e ADD COLUMN o integer DEFAULT nextval('resync.s'), ADD COLUMN p integer;
+ALTER TABLE e DROP COLUMN o;
+INSERT INTO e (id, v, at) VALUES (1, 'between', 250), (3, 'd', 310);
+SELECT scd2.sync('20 s', '{}') AS v \gset
+SELECT scd2.resync('e');
+INSERT INTO e (id, v, at) VALUES (3, 'e', 320);
+SELECT scd2.sync(targets => '{e_history,e_now}') AS v1 \gset
+SELECT id, v, __start_at, __end_at FROM e_history ORDER BY id, __start_at;
+SELECT id, v FROM e_now ORDER BY id;
+SELECT flow, state, events, applied, duplicates, too_late, rejected, regexp_replace(last_error, 'versions \d+ to \d+', 'versions X to Y') AS last_error
+FROM scd2.flows WHERE flow LIKE 'e\_%' ORDER BY flow;
+SELECT scd2.full_refresh('e_rows', allow_loss => true);
+SELECT scd2.sync() AS v \gset
+SELECT count(*) FROM e_rows;
+
+SELECT count(scd2.drop_flow(flow)) FROM scd2.flows WHERE target::text ~ '^(p|t|alone|w|e)_';
 DROP SCHEMA resync CASCADE;
 DROP ROLE resync_other;

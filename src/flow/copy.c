@@ -432,19 +432,28 @@ read_source_events(Scd2Work *work, int64 version, RowsFate *fate)
  * into the feed meanwhile and that S does not see. All that was captured before S was taken is
  * visible in it, so the feed is read from there on; order does not matter. (If rows were changed
  * since the flow's beginning, all that came after that is left to batches.)
+ *
+ * After a gap of the feed the events that are there are read again, and what the target has stays:
+ * those that it has are duplicates, the others were missed.
  */
 static void
 copy_events(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
-	bool		alone = scd2_has_target_for_itself(flow);
+	bool		alone = !state->rereads && scd2_has_target_for_itself(flow);
 	RowsFate	fate = ROWS_STAYED;
 	Scd2Work   *work;
 	Datum		args[4];
 
-	forget_rejected(flow);
-	scd2_lateness_begin(flow, !alone && state->fresh);	/* (A full refresh makes one set of all.) */
+	flow->rereads = state->rereads;
+	if (!flow->rereads)
+	{
+		forget_rejected(flow);
+		scd2_lateness_begin(flow, !alone && state->fresh);	/* (A full refresh makes one set of all.) */
+	}
+	else if (flow->max_lateness != NULL)
+		scd2_lateness_load(flow);
 	if (alone)
 		scd2_forget_marks(flow);
 	else
@@ -468,6 +477,7 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	scd2_state_advance(state, work, started, Max(DatumGetInt64(args[1]), state->begin_version),
 					   work->last_version >= 0 ? work->last_timestamp : state->watermark_timestamp);
 	scd2_state_begun(state, flow->once);
+	flow->rereads = state->rereads = false;
 }
 
 /*

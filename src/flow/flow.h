@@ -103,6 +103,7 @@ typedef struct Scd2Flow
 	bool	   *absent;			/* columns that only others bring */
 	bool		ignores_untracked;	/* NULL says nothing in a column that is not tracked */
 	bool		once;			/* reads what is there one time */
+	bool		rereads;		/* it has read most of what is there: the copy adds what it missed */
 	bool		from_beginning; /* of event tables, the rows at the flow's beginning count, not those that are there (rebuild.c) */
 	bool		feedless;		/* has no feed: what is said of the feed is the source's */
 	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */

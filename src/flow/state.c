@@ -35,7 +35,7 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
 	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL," \
-	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0)" \
+	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0), s.rereads" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
 	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id WHERE s.flow_id = $1"
 
@@ -85,6 +85,7 @@ scd2_state_read(Scd2FlowState *state)
 	if (isnull)
 		state->snapshot_at = 0;
 	state->repaired = DatumGetInt64(column(15, &isnull));
+	state->rereads = DatumGetBool(column(16, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -237,7 +238,7 @@ scd2_state_begun(Scd2FlowState *state, bool done)
 	};
 
 	check_no_gap(state);
-	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = CASE WHEN $5 THEN 'done' ELSE 'apply' END,"
+	update_state(state, prepared(&plan, "UPDATE scd2_internal.flow_state SET phase = CASE WHEN $5 THEN 'done' ELSE 'apply' END, rereads = false,"
 								 " finished_at = CASE WHEN $5 THEN clock_timestamp() END, begin_version = $3, begin_timestamp = $4"
 								 " WHERE ctid = $1 AND flow_id = $2 RETURNING ctid", 5, types), args, NULL);
 	state->phase = done ? 'd' : 'a';

@@ -207,6 +207,7 @@ CREATE TABLE scd2_internal.flow_state (
     begin_timestamp     timestamptz NOT NULL,           -- valid since this time (or initial_start)
     watermark_version   bigint NOT NULL,
     watermark_timestamp timestamptz NOT NULL,
+    rereads             boolean NOT NULL DEFAULT false, -- the copy adds to what is there: events that a gap kept from it
     failed_phase        text,                           -- 'copy' or 'apply': where resume_flow goes on
     failures            integer NOT NULL DEFAULT 0,     -- in a row
     retry_at            timestamptz,                    -- not before

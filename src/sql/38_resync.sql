@@ -11,7 +11,8 @@
 -- Which target: one that a flow keeps alone, without a filter, from the feed's rows as they are; the one with most
 -- columns. Where no target shows a column, what it was before the gap is not known: then readers are still
 -- refused to cross the gap, which ends before R, and flows that need such a column fail and say what can be done.
--- Without any such target nothing can be compared: the feed goes on behind the gap.
+-- Without any such target nothing can be compared: the feed goes on behind the gap. Flows over event tables need no
+-- comparison then: they read the events that are there once more, and those that they have are duplicates.
 
 -- The columns that are compared: those that source and feed have.
 CREATE FUNCTION scd2_internal.resync_columns(f scd2_internal.feed)
@@ -237,6 +238,7 @@ CREATE FUNCTION scd2_internal.fail_unserved(f scd2_internal.feed, s scd2_interna
         last_error_at = clock_timestamp()
     FROM scd2_internal.flow w
     WHERE w.flow_id = x.flow_id AND w.feed_id = f.feed_id AND x.phase <> 'done' AND coalesce(x.failed_phase, x.phase) = 'apply'
+      AND w.input <> 'events'
       AND NOT CASE w.input WHEN 'net' THEN w.source_filter IS NULL AND w.columns <@ coalesce(known, '{}')
                            WHEN 'changes' THEN false
                            ELSE known IS NOT NULL END       -- rows that came are known by their keys alone
@@ -261,6 +263,11 @@ BEGIN
         phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL
     FROM scd2_internal.flow w
     WHERE w.flow_id = x.flow_id AND w.feed_id = id AND coalesce(x.failed_phase, x.phase) = 'copy' AND x.begin_version < s.resync_version;
+    IF known IS NULL AND truncated IS NULL THEN
+        UPDATE scd2_internal.flow_state x SET phase = 'copy', rereads = true, failed_phase = NULL, failures = 0, retry_at = NULL
+        FROM scd2_internal.flow w
+        WHERE w.flow_id = x.flow_id AND w.feed_id = id AND w.input = 'events' AND coalesce(x.failed_phase, x.phase) = 'apply';
+    END IF;
     INSERT INTO scd2_internal.reconstruction (feed_id, version, commit_time, xid, gap, whole)
     SELECT id, s.resync_version, s.resync_timestamp, pg_current_xact_id(), int8range(s.broken_at, s.resync_version), resync_done.whole
     WHERE known IS NOT NULL;

@@ -337,14 +337,14 @@ BEGIN
             AND f.input = 'changes';
         -- what workers have of its marks will be gone
         UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = target;
-        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', rereads = false, failed_phase = NULL, failures = 0, retry_at = NULL,
             finished_at = NULL, highest = NULL, horizon = NULL
             WHERE s.flow_id IN (SELECT f.flow_id FROM scd2_internal.flow AS f WHERE f.target_relid = target);
         PERFORM scd2_internal.wake_apply_at_commit();
         RETURN;
     END IF;
     PERFORM scd2_internal.begin_again(refreshed, allow_loss);
-    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL,
+    UPDATE scd2_internal.flow_state AS s SET phase = 'copy', rereads = false, failed_phase = NULL, failures = 0, retry_at = NULL,
         finished_at = NULL, highest = NULL, horizon = NULL
         WHERE s.flow_id = refreshed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();

@@ -185,7 +185,7 @@ BEGIN
         SELECT s.* INTO state FROM scd2_internal.flow_state AS s WHERE s.flow_id = f.flow_id;
         CONTINUE WHEN NOT FOUND;                -- its first copy is still to come
         SELECT l.* INTO loss FROM scd2_internal.refresh_loss(f, state, allow_loss) AS l;
-        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL,
+        UPDATE scd2_internal.flow_state AS s SET phase = 'copy', rereads = false, failed_phase = NULL, failures = 0, retry_at = NULL, finished_at = NULL,
                 begin_version = coalesce(loss.version, s.begin_version), watermark_version = coalesce(loss.version, s.begin_version),
                 begin_timestamp = coalesce(loss.at, s.begin_timestamp), watermark_timestamp = coalesce(loss.at, s.begin_timestamp)
             WHERE s.flow_id = f.flow_id;
