@@ -109,11 +109,15 @@ text_or_null(Datum value, bool isnull)
 static void
 follow_columns(Scd2Feed *feed, const Scd2Control *control)
 {
+	int			gone;
+
 	if (feed == NULL || feed->failure)
 		return;
+	gone = scd2_layout_gone(feed);
 	scd2_layout_exclude(feed, control->detail);
 	if (!scd2_captured_follow(feed, control->source_relid))
 		return;
+	feed->columns_changed |= scd2_layout_gone(feed) > gone;	/* flows may name it */
 	if (feed->misfit)
 		scd2_batch_fail_feed(batch, feed, feed->misfit);
 	else if (feed->columns_changed)

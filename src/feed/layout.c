@@ -487,6 +487,17 @@ let_go(Scd2Feed *feed, TupleDesc source, int64 version)
 	}
 }
 
+/* How many columns have no values any more. */
+int
+scd2_layout_gone(const Scd2Feed *feed)
+{
+	int			n = 0;
+
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+		n += feed->columns[i].gone;
+	return n;
+}
+
 /*
  * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a
  * leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.

@@ -138,6 +138,12 @@ BEGIN
             USING MESSAGE = format('sequence_by of flow "%s", which is over a feed, cannot be altered', name),
             DETAIL = 'Rows that were applied by the old one are deleted by the new one.';
     END IF;
+    IF coalesce(source_filter, apply_as_deletes, sequence_by) IS NOT NULL THEN
+        -- What is given names the columns as they are called now.
+        PERFORM scd2_internal.follow_columns(asked.flow_id, stops => false);
+        PERFORM scd2_internal.check_columns_followed(asked.flow_id) WHERE asked.feed_id IS NOT NULL;
+        SELECT f.* INTO asked FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id;
+    END IF;
     asked.source_filter := coalesce(source_filter, asked.source_filter);
     asked.apply_as_deletes := coalesce(apply_as_deletes, asked.apply_as_deletes);
     asked.refresh_interval := coalesce(refresh_interval, asked.refresh_interval);
@@ -156,6 +162,8 @@ BEGIN
         asked.sequence_by := sequence_by;
     END IF;
     asked := scd2_internal.with_altered_expressions(asked, source_filter, apply_as_deletes);
+    PERFORM scd2_internal.check_no_dropped(asked)
+        WHERE coalesce(source_filter, apply_as_deletes, sequence_by) IS NOT NULL AND asked.feed_id IS NOT NULL;
     IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
     ELSIF max_lateness IS NOT NULL THEN

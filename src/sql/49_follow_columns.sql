@@ -7,7 +7,7 @@
 --   renamed     renamed in target, memory and definition, expressions included
 --   added       added, unless a column_list or track_history_column_list says otherwise; rows that are there have the constant default, as their source's have, and so no row changes
 --   new type    the target's column gets it
---   dropped     stays
+--   dropped     stays; a flow with an expression that names it stops
 --
 -- A target that other flows keep too has its columns from all of them: there, only adding is followed, and the rows
 -- that are there have NULL.
@@ -236,7 +236,31 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_additions(scd2_internal.flow) IS 'A flow, and its target, with the columns that came to its feed. Raises 55000, 55P03';
 
-CREATE FUNCTION scd2_internal.follow_columns(id integer) RETURNS void
+-- A column that was dropped is NULL from then on: a filter would leave out all that comes, a condition for deletes would
+-- never be true again.
+CREATE FUNCTION scd2_internal.check_no_dropped(w scd2_internal.flow) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    e record;
+BEGIN
+    FOR e IN
+        SELECT x.argument, x.text, d.name, x.argument IN ('source_filter', 'apply_as_deletes') AS can_be_altered
+        FROM (VALUES ('source_filter', w.source_filter), ('apply_as_deletes', w.apply_as_deletes), ('apply_as_truncates', w.apply_as_truncates),
+                     ('sequence_by', w.sequence_by), ('delete_sequence_by', w.delete_sequence_by), ('end_sequence_by', w.end_sequence_by)) x (argument, text),
+             scd2_internal.followed_columns(w.feed_id) d
+        WHERE x.text IS NOT NULL AND d.dropped
+          AND scd2_internal.rename_columns(x.text, scd2_internal.source_alias(w), ARRAY[d.name], ARRAY['_scd2_dropped'::name]) <> x.text
+        LIMIT 1
+    LOOP
+        PERFORM scd2_internal.cannot_follow(w, format('column "%s" was dropped', e.name), format('Its %s names the column: %s.', e.argument, e.text),
+            CASE WHEN e.can_be_altered THEN format('SELECT scd2.alter_flow(%L, %s => %L); SELECT scd2.resume_flow(%1$L); -- or what it shall be now', w.name, e.argument, CASE e.argument WHEN 'source_filter' THEN 'true' ELSE 'false' END)
+                 ELSE format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name) END);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_no_dropped(scd2_internal.flow) IS 'Raises 55000 if an expression of a flow names a column that its source has no more';
+
+-- stops: unless expressions are about to be altered, a flow with one that names a dropped column stops.
+CREATE FUNCTION scd2_internal.follow_columns(id integer, stops boolean DEFAULT true) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
     w scd2_internal.flow;
@@ -247,6 +271,7 @@ BEGIN
         RETURN;
     END IF;
     w := scd2_internal.follow_names(w);
+    PERFORM scd2_internal.check_no_dropped(w) WHERE stops;
     PERFORM scd2_internal.follow_types(w);
     w := scd2_internal.follow_additions(w);
     UPDATE scd2_internal.flow f SET keys = w.keys, columns = w.columns, tracked = w.tracked, ignores_null = w.ignores_null, absent = w.absent, sequence_column = w.sequence_column,
@@ -255,7 +280,7 @@ BEGIN
         WHERE f.flow_id = id;
     PERFORM scd2_internal.know_columns(id);
 END $$;
-COMMENT ON FUNCTION scd2_internal.follow_columns(integer) IS 'Has a flow follow the columns of its feed, if they changed';
+COMMENT ON FUNCTION scd2_internal.follow_columns(integer, boolean) IS 'Has a flow follow the columns of its feed, if they changed';
 
 -- Before a flow reads its source. A name there must mean what it means in the feed.
 CREATE FUNCTION scd2_internal.check_columns_followed(id integer) RETURNS void
