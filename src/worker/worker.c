@@ -144,7 +144,6 @@ void
 scd2_worker_end_quietly(Scd2CaptureState state)
 {
 	end_quietly(false, state);
-	pg_unreachable();
 }
 
 /* Takes the place in shared memory; a second worker for the same place goes. */

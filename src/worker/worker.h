@@ -31,7 +31,7 @@ extern void scd2_drop_orphaned_slots(void);
 
 /* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
-extern void scd2_worker_end_quietly(Scd2CaptureState state) pg_attribute_noreturn();
+extern void scd2_worker_end_quietly(Scd2CaptureState state);
 extern void scd2_worker_succeeded(void);
 
 /*
