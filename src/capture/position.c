@@ -16,10 +16,12 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "common/pg_prng.h"
+#include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
@@ -107,6 +109,43 @@ home(void)
 	return id;
 }
 
+/*
+ * A template that has the extension, and where nothing was ever asked for, is copied with an empty
+ * position. Deletes it; false if the position says something. Outside a transaction.
+ */
+bool
+scd2_position_forget_empty(void)
+{
+	bool		empty;
+
+	StartTransactionCommand();
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (SPI_execute("DELETE FROM scd2_internal.position WHERE version = 0 AND NOT EXISTS (SELECT FROM scd2_internal.feed)"
+					" AND NOT EXISTS (SELECT FROM scd2_internal.flow)", false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not delete from scd2_internal.position");
+	empty = SPI_processed > 0;
+	PopActiveSnapshot();
+	SPI_finish();
+	CommitTransactionCommand();
+	return empty;
+}
+
+/*
+ * Nothing was captured here yet. If this database is a copy of a template that has the extension,
+ * others have its home.
+ */
+static Datum
+new_home(void)
+{
+	SPI_connect();
+	if (SPI_execute("SELECT scd2_internal.new_home()", false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.new_home()");
+	SPI_finish();
+	CommandCounterIncrement();
+	return home();
+}
+
 /* Reads the row; false if there is none. In a transaction. */
 bool
 scd2_position_read(Scd2Position *position)
@@ -134,7 +173,7 @@ scd2_position_read(Scd2Position *position)
 
 /*
  * Makes the row, without a position: the slot whose name it gives comes next. The name has a random
- * part, so that a copy of the database is never mistaken for this one.
+ * part, so that a copy of the database is never mistaken for this one. In a transaction with a snapshot.
  */
 void
 scd2_position_create(Scd2Position *position)
@@ -159,7 +198,7 @@ scd2_position_create(Scd2Position *position)
 	values[COL_SYSTEM_IDENTIFIER] = Int64GetDatum((int64) position->system_identifier);
 	values[COL_TIMELINE] = Int32GetDatum(position->timeline);
 	values[COL_SLOT] = NameGetDatum(&position->slot);
-	values[COL_HOME] = home();
+	values[COL_HOME] = new_home();
 	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, isnull));
 	table_close(rel, NoLock);
 	CommandCounterIncrement();

@@ -21,6 +21,7 @@ typedef struct Scd2Position
 } Scd2Position;
 
 extern bool scd2_position_read(Scd2Position *position);
+extern bool scd2_position_forget_empty(void);
 extern void scd2_position_create(Scd2Position *position);
 extern void scd2_position_write(int64 version, TimestampTz timestamp, XLogRecPtr lsn);
 

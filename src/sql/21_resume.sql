@@ -140,6 +140,7 @@ BEGIN
     END IF;
     unbegun := CASE WHEN p.home <> scd2_internal.home() THEN scd2_internal.come_home(p)
         ELSE (SELECT count(*) FROM scd2_internal.control c WHERE NOT c.settled) END;
+    PERFORM scd2_internal.new_home() WHERE scd2_internal.position_foreign(p) IS NOT NULL;
     IF no_gap THEN
         PERFORM scd2_internal.check_no_gap(p, unbegun);
         PERFORM scd2_internal.begin_position(p.version, p.commit_timestamp);

@@ -67,6 +67,21 @@ $$;
 COMMENT ON FUNCTION scd2_internal.recall_controls() IS
     'Writes the control records of feeds and flows that had not begun when the dump was made; returns how many';
 
+-- A copy of a database has the home of the original; what is dumped in one may be restored in the other.
+CREATE FUNCTION scd2_internal.new_home() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    old CONSTANT uuid := scd2_internal.home();
+    new CONSTANT uuid := gen_random_uuid();
+BEGIN
+    UPDATE scd2_internal.home SET id = new;
+    UPDATE scd2_internal.position p SET home = new WHERE p.home = old;
+    UPDATE scd2_internal.feed_state s SET home = new WHERE s.home = old;
+    UPDATE scd2_internal.flow_state s SET home = new WHERE s.home = old;
+    UPDATE scd2_internal.purge p SET home = new WHERE p.home = old;
+END $$;
+COMMENT ON FUNCTION scd2_internal.new_home() IS 'Gives this database, with the states that are its own, another home';
+
 CREATE FUNCTION scd2_internal.come_home(p scd2_internal.position) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

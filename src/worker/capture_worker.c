@@ -128,15 +128,15 @@ create_slot(Scd2Position *position, bool has_row)
 
 /*
  * A copy of another database, or a restored dump of one: somebody must say whether it shall be
- * captured. What we made here before a dump was restored goes: it would hold back WAL until then.
+ * captured. A slot that we made here before a dump was restored, or that pg_upgrade made, goes: it
+ * would hold back WAL until then.
  */
 static void
 refuse_copy(const Scd2Position *position)
 {
 	if (!scd2_position_is_foreign(position))
 		return;
-	if (position->restored)
-		scd2_drop_orphaned_slots();
+	scd2_drop_orphaned_slots();
 	ereport(WARNING,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("database %u is a copy or a restored dump of one that was captured: nothing is captured here", MyDatabaseId),
@@ -162,6 +162,8 @@ find_position(Scd2Position *position)
 	if (why)
 		why = MemoryContextStrdup(cxt, why);
 	CommitTransactionCommand();
+	if (has_row && scd2_position_is_foreign(position) && scd2_position_forget_empty())
+		has_row = false;
 	if (has_row)
 		refuse_copy(position);
 	if (why)

@@ -15,7 +15,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
@@ -30,6 +32,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "pg_scd2.h"
 #include "compat.h"
@@ -257,6 +260,18 @@ is_stopped(char **version)
 	return stopped;
 }
 
+/* A template must have no connections when it is copied. In a transaction. */
+static bool
+is_template(void)
+{
+	HeapTuple	tup = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	bool		template = HeapTupleIsValid(tup) && ((Form_pg_database) GETSTRUCT(tup))->datistemplate;
+
+	if (HeapTupleIsValid(tup))
+		ReleaseSysCache(tup);
+	return template;
+}
+
 /*
  * Is there work for this worker in this database? Ends the process if not. An extension that was
  * dropped and created again is another one: nothing that this process knows is true of it, so the
@@ -269,6 +284,7 @@ check_wanted(void)
 	Oid			extension;
 	bool		installed;
 	bool		stopped = false;
+	bool		template;
 	char	   *version = NULL;
 
 	StartTransactionCommand();
@@ -278,6 +294,7 @@ check_wanted(void)
 	installed = OidIsValid(extension) && extension == served;
 	if (installed)
 		stopped = is_stopped(&version);
+	template = is_template();
 	CommitTransactionCommand();
 
 	if (!installed)
@@ -290,6 +307,8 @@ check_wanted(void)
 		}
 		end_quietly(OidIsValid(extension), SCD2_CAPTURE_OFF);
 	}
+	if (template)
+		end_quietly(false, SCD2_CAPTURE_OFF);
 	if (stopped)
 		end_quietly(false, SCD2_CAPTURE_STOPPED);
 	if (!scd2_enabled)

@@ -31,14 +31,15 @@ sub create_roles
     return;
 }
 
-# create_everything(NODE, DATABASE): the database with its feeds, flows and memory, all captured and
-# applied.
+# create_everything(NODE, DATABASE, TEMPLATE): the database with its feeds, flows and memory, all
+# captured and applied.
 sub create_everything
 {
-    my ($node, $db) = @_;
-    $node->safe_psql('postgres', qq{CREATE DATABASE "$db"});
+    my ($node, $db, $template) = @_;
+    $template //= 'template0';
+    $node->safe_psql('postgres', qq{CREATE DATABASE "$db" TEMPLATE $template});
     $node->safe_psql($db, q{
-        CREATE EXTENSION pg_scd2;
+        CREATE EXTENSION IF NOT EXISTS pg_scd2;
         CREATE SCHEMA "Odd, schema" AUTHORIZATION "the owner";
         CREATE SCHEMA dim AUTHORIZATION "the owner";
         SET ROLE "the owner";

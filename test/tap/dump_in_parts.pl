@@ -13,7 +13,10 @@ my $node = new_node('original');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 create_roles($node);
 $node->safe_psql('postgres', q{ALTER ROLE "the owner" LOGIN});
-create_everything($node, 'original');
+# a template with the extension: no two databases made of it are taken for one
+$node->safe_psql('postgres', 'CREATE DATABASE with_extension IS_TEMPLATE true');
+$node->safe_psql('with_extension', 'CREATE EXTENSION pg_scd2');
+create_everything($node, 'original', 'with_extension');
 my $original = picture($node, 'original');
 succeeds($node, 'dumped', 'pg_dump', '-Fc', '-f', "$dir/custom", 'original');
 
@@ -29,12 +32,13 @@ sub restore
 
 # (Each database that captures has three workers: those before go.)
 my @made;
+my $template = 'template0';
 sub new_database
 {
     my ($db, @statements) = @_;
     $node->safe_psql('postgres', "DROP DATABASE $_ WITH (FORCE)") for splice @made;
     push @made, $db;
-    $node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0");
+    $node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE $template");
     $node->safe_psql($db, $_) for @statements;
     return;
 }
@@ -123,8 +127,9 @@ like(restore('taken'), qr/ERROR:  database "taken" has change data feeds already
 is($node->safe_psql('taken', q{SELECT version, state FROM scd2_internal.position, scd2.feeds WHERE source = 'anew'::regclass}), '1|running', '... and goes on with its own');
 
 # tables that a restore creates have the feeds that they bring, however the database is set
-new_database('setting', 'ALTER DATABASE setting SET pg_scd2.enable_change_feed_on_create = on', 'CREATE EXTENSION pg_scd2');
-wait_capture($node, 'setting');
+$template = 'with_extension';
+new_database('setting', 'ALTER DATABASE setting SET pg_scd2.enable_change_feed_on_create = on');
+sync($node, 'setting');
 is(restore('setting'), 'ERROR:  schema "scd2" already exists', 'with enable_change_feed_on_create: no error');
 is_same_picture(picture($node, 'setting'), $original, 'with enable_change_feed_on_create');
 
