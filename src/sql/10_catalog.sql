@@ -40,6 +40,13 @@ CREATE TABLE scd2_internal.position (
     home              uuid NOT NULL                     -- a restored dump has another
 );
 
+CREATE FUNCTION scd2_internal.awaits_resume() RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.position p WHERE p.home <> scd2_internal.home())
+$$;
+COMMENT ON FUNCTION scd2_internal.awaits_resume() IS
+    'Whether a dump was restored here, or is being restored, and scd2.resume_capture() is yet to come';
+
 -- Whether this database's workers run: scd2.stop(), scd2.start(). No row: they do.
 CREATE TABLE scd2_internal.switch (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),

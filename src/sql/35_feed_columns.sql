@@ -74,6 +74,9 @@ CREATE FUNCTION scd2_internal.on_alter_table() RETURNS event_trigger
 DECLARE
     f record;
 BEGIN
+    IF scd2_internal.awaits_resume() THEN       -- jobs of a restore would be in each other's way here, for nothing
+        RETURN;
+    END IF;
     FOR f IN
         SELECT x AS feed, c.oid AS relation, k.reason, k.hint
         FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'r'
