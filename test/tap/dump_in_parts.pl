@@ -141,15 +141,6 @@ is($node->safe_psql('setting', 'SELECT scd2.latest_version()'), $before + 1, 'wi
 is($node->safe_psql('setting', q{SELECT DISTINCT lower(gap) FROM scd2.feeds WHERE state <> 'disabled'}), $before + 1, '... in every feed');
 my ($ret, $out, $err) = $node->psql('setting', q{SELECT count(*) FROM scd2.table_changes('"Odd, schema".customers', 0)});
 like($err, qr/has a gap/, '... which reads refuse to cross');
-# what was written after the last version and before the dump, or now
-$node->safe_psql('setting', q{UPDATE "Odd, schema".customers SET "Region" = 'unseen' WHERE id = 3; INSERT INTO "Odd, schema".events VALUES (2, 'unseen', 1, 45, 'U')});
-$node->safe_psql('setting', q{SELECT scd2.resync(source) FROM scd2.feeds WHERE state = 'failed'});
-# of events nothing but their table tells
-$node->safe_psql('setting', q{SELECT scd2.full_refresh('"Odd, schema".' || t, allow_loss => true) FROM unnest('{event_history,event_current,struct_history}'::text[]) t});
-sync($node, 'setting');
-is($node->safe_psql('setting', q{SELECT "Region" FROM dim.customers_history WHERE id = 3 ORDER BY __start_at}), "Oeste\nunseen", '... and scd2.resync() repairs');
-is($node->safe_psql('setting', q{SELECT v, __start_at, __end_at FROM "Odd, schema".event_history WHERE k = 2}), 'unseen|45|50', '... for events too');
-is($node->safe_psql('setting', q{SELECT f.target, c.* FROM (SELECT DISTINCT target FROM scd2.flows) f, scd2.check_target(f.target) c}), '', '... as check_target() finds');
 
 # over the database that was dumped, whose slot may still be there
 is(join('', grep { !/cannot drop inherited constraint/ } split /\n/, restore('original', '--clean', '--if-exists')), '', 'over the original');
