@@ -42,6 +42,16 @@ CREATE FUNCTION scd2_internal.altered_with(relation oid) RETURNS SETOF oid
 $$;
 COMMENT ON FUNCTION scd2_internal.altered_with(oid) IS 'Relations whose columns change with those of one';
 
+-- Most DDL is none of our business, and is not held up by more than this.
+CREATE FUNCTION scd2_internal.may_concern_us(relation oid) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM scd2_internal.feed f WHERE f.source_relid = relation OR f.feed_relid = relation)
+        OR EXISTS (SELECT FROM scd2_internal.flow w WHERE w.target_relid = relation OR w.source_relid = relation OR w.memory_relid = relation)
+        OR EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND (c.relispartition AND c.relkind IN ('r', 'p', 'f') OR c.relhassubclass OR c.relkind = 'c'));
+END $$;
+COMMENT ON FUNCTION scd2_internal.may_concern_us(oid) IS 'Whether DDL of a relation may concern feeds or flows; false: it does not';
+
 -- Changes of a row go to one feed.
 CREATE FUNCTION scd2_internal.refuse_feed_below(source oid) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -74,27 +84,27 @@ CREATE FUNCTION scd2_internal.on_alter_table() RETURNS event_trigger
 DECLARE
     f record;
 BEGIN
-    IF scd2_internal.awaits_resume() THEN       -- jobs of a restore would be in each other's way here, for nothing
+    IF scd2_internal.awaits_resume()            -- jobs of a restore would be in each other's way here, for nothing
+       OR NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass AND scd2_internal.may_concern_us(d.objid)) THEN
         RETURN;
     END IF;
     FOR f IN
         SELECT x AS feed, c.oid AS relation, k.reason, k.hint
         FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind = 'r'
-             JOIN scd2_internal.feed x ON NOT x.disabled AND (x.source_relid = c.oid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(c.oid) a))
+             CROSS JOIN LATERAL scd2_internal.feed_above(c.oid) x
              LEFT JOIN scd2_internal.feed_state s ON s.feed_id = x.feed_id, scd2_internal.unfit_kind(c.oid) k
-        WHERE k.code IS NOT NULL AND (s.gap IS NULL OR NOT upper_inf(s.gap))
+        WHERE x.feed_id IS NOT NULL AND k.code IS NOT NULL AND (s.gap IS NULL OR NOT upper_inf(s.gap))
     LOOP
         PERFORM scd2_internal.declare_gap(f.feed, format('changes of table %s cannot be captured: %s', f.relation::regclass, rtrim(f.reason, '.')),
             concat_ws(' ', f.hint, 'SELECT * FROM scd2.diagnose();'));
     END LOOP;
     PERFORM scd2_internal.refuse_feed_below(x.source_relid)
-        FROM pg_event_trigger_ddl_commands() d JOIN scd2_internal.feed x ON NOT x.disabled AND d.classid = 'pg_class'::regclass
-            AND (x.source_relid = d.objid OR x.source_relid IN (SELECT a.relid FROM pg_partition_ancestors(d.objid) a));
+        FROM pg_event_trigger_ddl_commands() d, scd2_internal.feed_above(d.objid) x WHERE d.classid = 'pg_class'::regclass AND x.feed_id IS NOT NULL;
     PERFORM scd2_internal.warn_of_identity(x, d.objid)
         FROM pg_event_trigger_ddl_commands() d, scd2_internal.feeds_above(d.objid) x WHERE d.classid = 'pg_class'::regclass AND tg_tag = 'ALTER TABLE';
     PERFORM scd2_internal.look_at_columns(x)
-        FROM (SELECT DISTINCT x.feed_id FROM pg_event_trigger_ddl_commands() d JOIN scd2_internal.feed x
-                  ON NOT x.disabled AND d.classid = 'pg_class'::regclass AND x.source_relid IN (SELECT scd2_internal.altered_with(d.objid))) i
+        FROM (SELECT DISTINCT x.feed_id FROM pg_event_trigger_ddl_commands() d, scd2_internal.altered_with(d.objid) a JOIN scd2_internal.feed x
+                  ON x.source_relid = a WHERE NOT x.disabled AND d.classid = 'pg_class'::regclass) i
              JOIN scd2_internal.feed x USING (feed_id);
 END $$;
 COMMENT ON FUNCTION scd2_internal.on_alter_table() IS

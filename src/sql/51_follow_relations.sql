@@ -180,7 +180,8 @@ COMMENT ON FUNCTION scd2_internal.names_relation(scd2_internal.flow, name) IS
     'Whether an expression of a flow may name its source';
 
 CREATE FUNCTION scd2_internal.follow_recorded_names(relations oid[]) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
     UPDATE scd2_internal.flow f SET options = f.options || jsonb_build_object('source_alias', scd2_internal.source_alias(f)), definition = f.definition + 1
         FROM pg_class c
         WHERE c.oid = CASE f.input WHEN 'changes' THEN (SELECT d.feed_relid FROM scd2_internal.feed d WHERE d.feed_id = f.feed_id) ELSE f.source_relid END
@@ -209,7 +210,7 @@ CREATE FUNCTION scd2_internal.follow_recorded_names(relations oid[]) RETURNS voi
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.oid = m.target_relid AND (relations IS NULL OR c.oid = ANY (relations))
           AND (m.target_schema, m.target_name) IS DISTINCT FROM (n.nspname, c.relname);
-$$;
+END $$;
 COMMENT ON FUNCTION scd2_internal.follow_recorded_names(oid[]) IS
     'Writes down what relations are called now; NULL: all that are recorded';
 
@@ -239,7 +240,7 @@ CREATE FUNCTION scd2_internal.on_relation_changed() RETURNS event_trigger
         SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
 DECLARE
     relations oid[] := ARRAY(SELECT d.objid FROM pg_event_trigger_ddl_commands() d
-                             WHERE d.classid = 'pg_class'::regclass);
+                             WHERE d.classid = 'pg_class'::regclass AND scd2_internal.may_concern_us(d.objid));
 BEGIN
     IF tg_tag IN ('ALTER SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN') THEN
         PERFORM scd2_internal.follow_relations(NULL);
