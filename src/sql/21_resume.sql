@@ -147,6 +147,7 @@ BEGIN
     ELSE
         PERFORM scd2_internal.lose_position(why);
     END IF;
+    PERFORM scd2_internal.workers_changed();
     PERFORM scd2_internal.switch_workers(false);       -- after scd2.stop() too
 END $$;
 COMMENT ON FUNCTION scd2.resume_capture(boolean) IS

@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_type.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
@@ -241,6 +242,30 @@ check_version(const char *installed)
 					 SCD2_EXTENSION, scd2_library_version)));
 }
 
+/*
+ * A restore takes the position from the worker that holds a slot (90_dump.sql): that must not go on
+ * as if it captured. Raises 55000. In a transaction, connected to SPI.
+ */
+static void
+check_position(void)
+{
+	Oid			types[] = {NAMEOID};
+	Datum		values[1];
+
+	if (MyReplicationSlot == NULL)
+		return;
+	values[0] = NameGetDatum(&MyReplicationSlot->data.name);
+	if (SPI_execute_with_args("SELECT FROM scd2_internal.position WHERE slot = $1", 1, types, values, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.position");
+	if (SPI_processed > 0)
+		return;
+	ReplicationSlotRelease();
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("a dump was restored into this database"),
+			 errhint("SELECT scd2.resume_capture();")));
+}
+
 /* Of the extension at hand. In a transaction. */
 static bool
 is_stopped(char **version)
@@ -255,6 +280,7 @@ is_stopped(char **version)
 	*version = MemoryContextStrdup(TopMemoryContext, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 	if (SPI_execute("SELECT FROM scd2_internal.switch WHERE stopped", true, 1) == SPI_OK_SELECT)
 		stopped = SPI_processed > 0;
+	check_position();
 	PopActiveSnapshot();
 	SPI_finish();
 	return stopped;
