@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Scd2;
 
-my $node = new_node('retention', "pg_scd2.debug_leaf_age = '200ms'", "pg_scd2.debug_upkeep_every = '50ms'", "pg_scd2.naptime = '100ms'", "pg_scd2.feed_retention = '1500 ms'");
+my $node = new_node('retention', "pg_scd2.debug_leaf_age = '200ms'", "pg_scd2.debug_upkeep_every = '50ms'", "pg_scd2.naptime = '100ms'", "pg_scd2.feed_retention = '3 s'");
 create_audited_table($node, 'postgres');
 
 sub sql { return $node->safe_psql('postgres', @_); }
