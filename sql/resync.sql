@@ -180,8 +180,9 @@ CREATE TABLE e (id integer, v text, at integer);
 SELECT scd2.create_auto_cdc_flow('e_history', 'e', '{id}', sequence_by => 'at', stored_as_scd_type => 2);
 SELECT scd2.create_auto_cdc_flow('e_now', 'e', '{id}', sequence_by => 'at', max_lateness => '100');
 SELECT scd2.create_append_flow('e_rows', 'e');
-INSERT INTO e VALUES (1, 'a', 10), (1, 'b', 300), (2, 'c', 20);
+INSERT INTO e VALUES (1, 'z', 5), (1, 'a', 10), (1, 'b', 300), (2, 'c', 20);
 SELECT scd2.sync() AS v0 \gset
+SELECT scd2.purge_history('e_history', 100); -- for good
 DELETE FROM e WHERE id = 2;
 ALTER TABLE e ADD COLUMN o integer DEFAULT nextval('resync.s'), ADD COLUMN p integer;
 ALTER TABLE e DROP COLUMN o;

@@ -20,6 +20,7 @@
 
 #include "flow/append.h"
 #include "flow/lateness.h"
+#include "flow/marks.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
@@ -461,7 +462,11 @@ scd2_keeps_events(Scd2Flow *flow)
 	return flow->quarantine || scd2_can_be_too_late(flow);
 }
 
-/* The horizon that a row of the feed met; NULL: none. The last two arguments say what it was before. */
+/*
+ * The horizon that a row of the feed met; NULL: none. The last two arguments say what it was before.
+ * Rows that are there are the flow's beginning and meet none, except those that it reads again: of
+ * what lies below, nothing is remembered, or it was purged.
+ */
 static char *
 horizon_met(Scd2Flow *flow, Scd2Statement which, const char *moves)
 {
@@ -470,10 +475,12 @@ horizon_met(Scd2Flow *flow, Scd2Statement which, const char *moves)
 	char	   *type = format_type_be_qualified(flow->sequence_type);
 
 	initStringInfo(&sql);
-	if (!scd2_can_be_too_late(flow) || which == SCD2_READ_SOURCE)
+	if (!scd2_can_be_too_late(flow) || (which == SCD2_READ_SOURCE && !flow->rereads))
 		return psprintf("NULL::%s", type);
 	scd2_sql(&sql, "GREATEST(");
-	if (flow->max_lateness != NULL)
+	if (flow->max_lateness != NULL && which == SCD2_READ_SOURCE)
+		scd2_sql(&sql, "NULLIF(%L, '')::%s", flow->lateness.has_horizon ? scd2_sequence_text(flow, flow->lateness.horizon) : "", type);
+	else if (flow->max_lateness != NULL)
 	{
 		scd2_append_horizon(&sql, flow, psprintf("GREATEST(max(%s) OVER (ORDER BY _commit_version, _change_ordinal), NULLIF($%d, '')::%s)", moves, highest, type));
 		scd2_sql(&sql, ", NULLIF($%d, '')::%s", highest + 1, type);

@@ -132,6 +132,16 @@ COMMENT ON FUNCTION scd2_internal.lock_flows_to_purge(regclass) IS
     'Keeps workers from a target until the transaction ends. Errors: 55P03 a batch does not end within '
     'pg_scd2.lock_timeout, 55000 a flow that has not begun, 25001 the transaction''s snapshot is fixed.';
 
+CREATE FUNCTION scd2_internal.not_below_pending(first scd2_internal.flow, horizon text) RETURNS text
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' SET DateStyle = 'ISO, YMD'
+        SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $$
+    SELECT coalesce((SELECT scd2_internal.as_owner(first.target_relid, format('SELECT GREATEST(%L::%s, %L::%2$s)::text',
+        horizon, first.sequence_type, p.before), 0)
+        FROM scd2_internal.purge AS p WHERE p.target_relid = first.target_relid), horizon)
+$$;
+COMMENT ON FUNCTION scd2_internal.not_below_pending(scd2_internal.flow, text) IS
+    'A point, or that up to which a worker still removes versions: who asks for less does not call that off';
+
 CREATE FUNCTION scd2_internal.purge_history(caller oid, target regclass, older_than text, dry_run boolean) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -155,6 +165,7 @@ BEGIN
     END IF;
     PERFORM scd2_internal.lock_flows_to_purge(target);
     first := scd2_internal.check_can_purge(target);
+    horizon := scd2_internal.not_below_pending(first, horizon);
     PERFORM scd2_internal.raise_horizon(first, horizon);
     DELETE FROM scd2_internal.purge AS p WHERE p.target_relid = target;
     IF pg_relation_size(target) <= pg_size_bytes(current_setting('pg_scd2.debug_purge_size')) THEN

@@ -302,7 +302,9 @@ CREATE FUNCTION scd2_internal.check_has_key(made oid[], key jsonb) RETURNS void
 BEGIN
     PERFORM scd2_internal.refuse('55000', format('table "%s" lacks a column of the key', scd2_internal.label(m)),
             'What it has of the row cannot be found. It is made from the table, or from what is made from it.', 'Delete it by hand (SET pg_scd2.allow_target_writes = on), and drop the flow or the feed.')
-        FROM unnest(made) m WHERE scd2_internal.key_condition(m, key) IS NULL;
+        FROM (SELECT unnest(made) UNION ALL
+              SELECT f.memory_relid FROM scd2_internal.flow f JOIN pg_class c ON c.oid = f.memory_relid WHERE f.target_relid = ANY (made)) x (m)
+        WHERE scd2_internal.key_condition(m, key) IS NULL;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_has_key(oid[], jsonb) IS 'Part of erase. Errors: 55000';
 

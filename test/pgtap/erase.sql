@@ -2,7 +2,7 @@
 -- is made from targets, under keys that it had before too; other rows stay as they are, and nothing brings it back.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(48);
+SELECT plan(49);
 CREATE ROLE "Owner";
 CREATE SCHEMA own AUTHORIZATION "Owner";
 SET SESSION AUTHORIZATION "Owner";
@@ -128,6 +128,10 @@ SELECT throws_ok($$SELECT scd2.erase('c', '{"id": null}')$$, '22004', NULL, 'a N
 SELECT throws_ok($$SELECT scd2.erase('c', '[1]')$$, '22023', NULL, 'no object');
 SELECT throws_ok($$SELECT scd2.erase('c', '{"id": "x"}')$$, '22P02', NULL, 'no value of the type');
 SELECT throws_ok($$SELECT scd2.erase('few', '{"other": 1}')$$, '55000', NULL, 'a target that lacks the key''s column');
+CREATE TABLE numbered (event int PRIMARY KEY, k int, s int);
+SELECT scd2.create_auto_cdc_flow('numbered_2', 'numbered', '{k}', 's', stored_as_scd_type => 2) \g /dev/null
+SELECT scd2.sync() \g /dev/null
+SELECT throws_ok($$SELECT scd2.erase('numbered', '{"event": 1}')$$, '55000', 'table "own.numbered_2_memory" lacks a column of the key', 'a memory that lacks it');
 BEGIN;
 INSERT INTO c VALUES (7);
 SELECT throws_ok($$SELECT scd2.erase('c', '{"id": 1}')$$, '25001', NULL, 'in a transaction that has written the table');

@@ -40,9 +40,13 @@ wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM scd2.diagnose() WHERE
 sql(q{INSERT INTO ev VALUES (1, 'too late', 6), (1, 'in time', 7), (1, '13', 13)});
 sync($node);
 is(sql(q{SELECT too_late FROM scd2.flows WHERE flow = 'h'}), '1', 'but events below the point are too late already');
-set_setting($node, 'pg_scd2.debug_fail_at', undef);
+
+# Who asks for less does not call it off.
+is(sql(q{SELECT scd2.purge_history('h', '3')}), '3000', 'versions up to an earlier point are among those that a worker still has to remove');
+is(sql(q{SELECT before FROM scd2_internal.purge}), '7', 'and it goes on up to the later one');
 
 # It goes on while events come.
+set_setting($node, 'pg_scd2.debug_fail_at', undef);
 for my $i (14 .. 60)
 {
     sql("INSERT INTO ev VALUES (2, '$i', $i)");
