@@ -185,6 +185,6 @@ COMMENT ON FUNCTION scd2.table_at(anyelement, bigint) IS
     'a TRUNCATE or missing versions since then; 25001 the transaction has written the table or its snapshot is '
     'fixed; 42501 no right to read the feed, or row security hides rows; 42804 the argument is no row of a table.';
 COMMENT ON FUNCTION scd2.table_at(anyelement, timestamptz) IS
-    'The rows of a table as they were after the last commit at or before this time. As table_at by version.';
+    'The rows of a table as they were after the last commit at or before this time. Errors as table_at by version.';
 COMMENT ON FUNCTION scd2.table_at(anyelement, text) IS
     'As table_at by version, if "point" has digits only, else by time.';

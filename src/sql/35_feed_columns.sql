@@ -70,7 +70,8 @@ COMMENT ON FUNCTION scd2_internal.refuse_feed_below(oid) IS 'Errors: 55000 if a 
 CREATE FUNCTION scd2_internal.warn_of_identity(f scd2_internal.feed, relation oid) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF (SELECT c.relreplident <> 'f' AND c.relkind = 'r' FROM pg_class c WHERE c.oid = relation) THEN
+    IF (SELECT c.relreplident <> 'f' AND c.relkind = 'r' FROM pg_class c WHERE c.oid = relation)
+        AND EXISTS (SELECT FROM scd2_internal.found_identity i WHERE i.feed_id = f.feed_id AND i.leaf_relid = relation) THEN   -- not given back
         RAISE WARNING 'the next update or delete of "%" gives its change data feed a gap: it would not be recorded whole', scd2_internal.label(relation)
             USING HINT = format('ALTER TABLE %s REPLICA IDENTITY FULL; -- or, before: SELECT scd2.disable_change_feed(%L);', relation::regclass, f.source_relid::regclass);
     END IF;

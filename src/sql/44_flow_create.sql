@@ -196,7 +196,13 @@ COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text
     name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name, boolean, boolean,
     text, text, interval) IS
     'Declares a flow that keeps "target" (created if it is not there) from "source": a change data feed, a table whose '
-    'rows are events, or, with once, any relation whose rows are events; returns the flow''s name. '
+    'rows are events, or, with once, any relation whose rows are events; returns the flow''s name. keys: columns that '
+    'identify a row; sequence_by, delete_sequence_by, end_sequence_by, initial_start: expressions of when a row is valid; '
+    'apply_as_deletes, apply_as_truncates, source_filter: conditions on rows of the source; column_list, track_history_column_list '
+    'and ignore_null_updates_column_list, or each with except: columns of the target, that open a version, in which NULL means '
+    'not sent; stored_as_scd_type: 1 or 2; name: by default the target''s; starting_version: of the feed; start_column, end_column, '
+    'current_column: names; open_row_index: a unique index on the keys of open rows; shared: others write into the target too; '
+    'on_invalid_event: fail or quarantine; max_lateness: in the unit of the sequence''s differences; refresh_interval: 0: as changes arrive. '
     'Errors: 42501 not the owner, 42703/42701 columns, 42804/55000 a target or keys that do not fit, 22023 arguments, '
     '0A000 flows that cannot share a target.';
 
@@ -291,7 +297,7 @@ COMMENT ON FUNCTION scd2.track(regclass, text, name[], integer, text, text, text
     'Keeps the history (SCD type 2) or the current rows (type 1) of "source" in "target", by default <source>_history '
     'or <source>_current: enables the feed if it is off, creates the target, '
     'copies the rows that are there after the commit, and keeps it from then on. "keys": by default the primary key. '
-    'Returns the target. Errors as create_auto_cdc_flow.';
+    'Returns the target. The other arguments and errors as create_auto_cdc_flow.';
 
 CREATE FUNCTION scd2_internal.untrack(caller oid, source regclass, drop_targets boolean, drop_feed boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -230,8 +230,9 @@ COMMENT ON FUNCTION scd2.create_auto_cdc_from_snapshot_flow(text, regclass, name
     name[], name[], name, boolean, name, name, name, boolean, boolean, text, boolean, numeric, interval, text) IS
     'Declares a flow that keeps "target" (created if it is not there) from snapshots of "source", any relation: its '
     'rows, each time anew, are all that there is. Returns the flow''s name. apply_snapshot() applies one; '
-    'with refresh_interval or once a worker does, of the version that version_query gives (NULL: now()). Errors as '
-    'create_auto_cdc_flow.';
+    'with refresh_interval or once a worker does, of the version that version_query gives (NULL: now()). '
+    'sequence_type: of versions; scope: a condition over the keys, only keys for which it is true are deleted when absent; '
+    'delete_absent: false: none is; max_delete_fraction: of the keys, 0 to 1. The other arguments and errors as create_auto_cdc_flow.';
 
 CREATE FUNCTION scd2_internal.check_snapshot_can_be_applied(named scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -296,8 +297,8 @@ CREATE FUNCTION scd2.apply_snapshot(flow name, snapshot_version text, expected_r
 COMMENT ON FUNCTION scd2.apply_snapshot(name, text, bigint, boolean, boolean) IS
     'Applies what the source of a flow over snapshots shows now, as version "snapshot_version", in the caller''s '
     'transaction; how many keys it added, changed, deleted, and left as they were. A version must be above the '
-    'last; the same is '
-    'skipped with a notice. dry_run: only counts. Refused: keys that are NULL (22004), out of scope (22000) or '
+    'last; the same is skipped with a notice. expected_rows: of the source; dry_run: only counts; allow_deletes: of any '
+    'number of keys. Refused: a version below the last (22023), keys that are NULL (22004), out of scope (22000) or '
     'there twice (21000), another number than expected_rows (22000); more deletes than max_delete_fraction, or no '
     'row at all (55000, '
     'unless allow_deletes). 42704 no such flow, 42501 not the owner of its target, 55P03 if the flow is at work.';
@@ -309,7 +310,7 @@ CREATE FUNCTION scd2.apply_snapshot(flow name, snapshot_version anyelement, expe
     SELECT s.* FROM scd2.apply_snapshot($1, $2::text, $3, $4, $5) AS s
 $$;
 COMMENT ON FUNCTION scd2.apply_snapshot(name, anyelement, bigint, boolean, boolean)
-    IS 'The same with a version of any type: apply_snapshot(''f'', 42)';
+    IS 'The same with a version of any type: apply_snapshot(''f'', 42). Arguments and errors as there.';
 
 CREATE FUNCTION scd2_internal.alter_snapshot_flow(altered scd2_internal.flow, refresh_interval interval,
     nothing_else boolean) RETURNS void

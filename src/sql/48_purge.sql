@@ -197,7 +197,7 @@ CREATE FUNCTION scd2.purge_history(target regclass, older_than anyelement, dry_r
     SELECT scd2.purge_history($1, $2::text, $3)
 $$;
 COMMENT ON FUNCTION scd2.purge_history(regclass, anyelement, boolean) IS
-    'The same with a point of any type: purge_history(''t_history'', now() - interval ''1 year'')';
+    'The same with a point of any type: purge_history(''t_history'', now() - interval ''1 year''). Arguments and errors as there.';
 
 -- By the worker. Nobody changes rows that ended below the horizon; flows that begin could fill in such.
 CREATE FUNCTION scd2_internal.purge_some(target oid) RETURNS boolean

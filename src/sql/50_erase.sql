@@ -319,7 +319,7 @@ BEGIN
     SELECT pg_current_snapshot() AS snapshot, scd2_internal.as_owner(source, format('SELECT true FROM %s t WHERE %s LIMIT 1', scd2_internal.rows_of(source), scd2_internal.key_condition(source, key)), 0)::boolean AS there INTO look;
     IF look.there THEN
         PERFORM scd2_internal.refuse('55000', format('the row is still in table "%s"', scd2_internal.label(source)), 'What is gone from its table can be erased from what is made from it.',
-            format('DELETE FROM %s WHERE %s; -- then again', source::regclass, replace(scd2_internal.key_condition(source, key), 'OPERATOR(pg_catalog.=)', '=')));
+            format('DELETE FROM %s t WHERE %s; -- then again', source::regclass, replace(scd2_internal.key_condition(source, key), 'OPERATOR(pg_catalog.=)', '=')));
     END IF;
     IF feed IS NULL THEN
         RETURN NULL;

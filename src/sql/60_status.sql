@@ -281,12 +281,12 @@ CREATE FUNCTION scd2_internal.stop(caller oid) RETURNS void
         pg_temp AS $$ SELECT scd2_internal.switch_workers(true) $$;
 COMMENT ON FUNCTION scd2.stop() IS
     'Ends this database''s workers when the caller commits, until scd2.start(), also across restarts. The slot stays '
-    'and holds back WAL. For superusers and those they grant it to.';
+    'and holds back WAL. For superusers and those they grant it to. Errors: 42501 others.';
 CREATE FUNCTION scd2.start() RETURNS void AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 CREATE FUNCTION scd2_internal.start(caller oid) RETURNS void
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog,
         pg_temp AS $$ SELECT scd2_internal.switch_workers(false) $$;
 COMMENT ON FUNCTION scd2.start() IS
     'Starts this database''s workers when the caller commits, after scd2.stop(). For superusers and those they grant '
-    'it to.';
+    'it to. Errors: 42501 others.';
 REVOKE EXECUTE ON FUNCTION scd2.stop(), scd2.start() FROM public;

@@ -13,6 +13,7 @@ BEGIN
         WHERE x.identity <> 'f' AND c.relreplident = 'f' ORDER BY x.leaf_relid LOOP
         BEGIN
             PERFORM scd2_internal.lock_tables(ARRAY[i.leaf_relid], ARRAY['ACCESS EXCLUSIVE']);
+            DELETE FROM scd2_internal.found_identity x WHERE x.feed_id = i.feed_id AND x.leaf_relid = i.leaf_relid;   -- no warning
             PERFORM scd2_internal.give_back_identity(i.leaf_relid, i.identity, i.index_name);
         EXCEPTION WHEN lock_not_available THEN
             RAISE WARNING 'table "%" keeps REPLICA IDENTITY FULL: %', scd2_internal.label(i.leaf_relid), SQLERRM
