@@ -211,6 +211,13 @@ scd2_primary_key_index(Relation rel)
 #define SCD2_EXECUTE_ONCE_ARG , execute_once
 #endif
 
+/* Before 16 the callback is declared without parameters, which C23 takes for none. */
+#if PG_VERSION_NUM >= 160000
+#define scd2_raw_expression_walker(walker) (walker)
+#else
+#define scd2_raw_expression_walker(walker) ((bool (*) ()) (void *) (walker))
+#endif
+
 /* 18 counts index searches. */
 static inline IndexScanDesc
 scd2_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)

@@ -65,7 +65,7 @@ find_columns(Node *node, void *arg)
 	if (node == NULL)
 		return false;
 	if (!IsA(node, ColumnRef))
-		return raw_expression_tree_walker(node, find_columns, arg);
+		return raw_expression_tree_walker(node, scd2_raw_expression_walker(find_columns), arg);
 	qualified = list_length(column->fields) > 1;
 	if (qualified && (!IsA(linitial(column->fields), String) || strcmp(strVal(linitial(column->fields)), renaming->alias) != 0))
 		return false;
