@@ -215,7 +215,7 @@ scd2_primary_key_index(Relation rel)
 #if PG_VERSION_NUM >= 160000
 #define scd2_raw_expression_walker(walker) (walker)
 #else
-#define scd2_raw_expression_walker(walker) ((bool (*) ()) (void *) (walker))
+#define scd2_raw_expression_walker(walker) ((bool (*)())(void *) (walker))
 #endif
 
 /* 18 counts index searches. */
