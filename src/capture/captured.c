@@ -30,6 +30,7 @@
 #include "pg_scd2.h"
 #include "capture/captured.h"
 #include "feed/layout.h"
+#include "worker/failpoint.h"
 
 /* Tables come and go, and each VACUUM of one has its map made anew: so many, and all are made anew. */
 #define MAX_MAPS	10000
@@ -330,6 +331,7 @@ map_columns(Scd2Source *source, Relation relation)
 			elog(ERROR, "partitioned table %u does not exist", feed->source_relid);
 	}
 	follow(feed, RelationGetDescr(root), desc);
+	SCD2_FORGET_POINT("columns followed");
 	map_layout(source, RelationGetDescr(root), desc);
 	if (root != relation)
 		RelationClose(root);
@@ -349,17 +351,18 @@ map_columns(Scd2Source *source, Relation relation)
 	}
 }
 
+/* Looking into the catalogs, it may be told of invalidations, and so be invalid again at its end. */
 static void
 build_source(Scd2Source *source, Relation relation)
 {
 	MemoryContext old = MemoryContextSwitchTo(sources_cxt);
 
 	maps_made++;
+	source->valid = true;
 	source->feed = feed_of(relation);
 	source->identity_full = relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL;
 	if (source->feed)
 		map_columns(source, relation);
-	source->valid = true;
 	MemoryContextSwitchTo(old);
 }
 
@@ -375,18 +378,20 @@ Scd2Source *
 scd2_source_of(Relation relation)
 {
 	Oid			relid = RelationGetRelid(relation);
+	Scd2Source *source = last_source;
 	bool		found;
 
-	if (last_source && last_source->relid == relid && is_current(last_source))
-		return last_source;
+	if (source && source->relid == relid && is_current(source))
+		return source;
 	if (all_invalid || maps_made > MAX_MAPS)
 		forget_all_sources();
-	last_source = hash_search(sources, &relid, HASH_ENTER, &found);
+	source = hash_search(sources, &relid, HASH_ENTER, &found);
 	if (!found)
-		last_source->valid = false;
-	if (!is_current(last_source))
-		build_source(last_source, relation);
-	return last_source;
+		source->valid = false;
+	last_source = source;		/* until an invalidation of everything, which can come with the next look into the catalogs */
+	if (!is_current(source))
+		build_source(source, relation);
+	return source;
 }
 
 /*
@@ -407,8 +412,8 @@ scd2_source_for(Relation relation, Scd2Feed *feed)
 	memset(&staged, 0, sizeof(staged));
 	staged.relid = RelationGetRelid(relation);
 	staged.feed = feed;
-	map_columns(&staged, relation);
 	staged.valid = true;
+	map_columns(&staged, relation);
 	MemoryContextSwitchTo(old);
 	return &staged;
 }

@@ -4,11 +4,14 @@
  *
  * SET pg_scd2.debug_fail_at = 'position written' (superuser, hidden) raises an error each time a
  * worker comes by. With 'wait: failed' a worker that comes to the wait point "failed" stays there
- * until a reload takes the setting back; outside a transaction. Both cost a comparison with NULL
+ * until a reload takes the setting back; outside a transaction. With 'forget: …' it is told to forget
+ * all it knows of catalogs, as a look into them can at any time. They cost a comparison with NULL
  * otherwise.
  */
 #ifndef SCD2_WORKER_FAILPOINT_H
 #define SCD2_WORKER_FAILPOINT_H
+
+#include "utils/inval.h"
 
 #include "pg_scd2.h"
 #include "worker/worker.h"
@@ -27,6 +30,13 @@
 	{ \
 		while (unlikely(scd2_debug_fail_at != NULL && strcmp(scd2_debug_fail_at, "wait: " where) == 0)) \
 			scd2_worker_wait(10); \
+	} while (0)
+
+#define SCD2_FORGET_POINT(where) \
+	do \
+	{ \
+		if (unlikely(scd2_debug_fail_at != NULL && strcmp(scd2_debug_fail_at, "forget: " where) == 0)) \
+			InvalidateSystemCaches(); \
 	} while (0)
 
 #endif							/* SCD2_WORKER_FAILPOINT_H */
