@@ -35,6 +35,7 @@
 
 /* All loaded flows, for the invalidation callback. */
 static List *loaded = NIL;
+static bool changed_while_loading = false;	/* some relation */
 
 /* One field of the row that SPI returned, as text; NULL if it is. Lives in the current context. */
 static char *
@@ -526,6 +527,8 @@ scd2_flow_load(int flow_id)
 	flow->cxt = cxt;
 	flow->flow_id = flow_id;
 	flow->at_version = -1;
+	AcceptInvalidationMessages();
+	changed_while_loading = false;
 	read_definition(flow);
 	scd2_flow_check_owner(flow);
 	find_leaf(flow);
@@ -538,7 +541,8 @@ scd2_flow_load(int flow_id)
 	flow->erased = scd2_erased_load(flow);
 	read_skips(flow);
 
-	/* Complete: from here on it stays. */
+	/* Complete: from here on it stays. What changed meanwhile has not been told of one that is not in the list. */
+	flow->stale = changed_while_loading;
 	MemoryContextSetParent(cxt, TopMemoryContext);
 	MemoryContextSwitchTo(TopMemoryContext);
 	loaded = lappend(loaded, flow);
@@ -561,6 +565,7 @@ relation_changed(Datum arg, Oid relid)
 {
 	ListCell   *cell;
 
+	changed_while_loading = true;
 	foreach(cell, loaded)
 	{
 		Scd2Flow   *flow = lfirst(cell);

@@ -37,12 +37,21 @@ static ExecutorRun_hook_type prev_ExecutorRun = NULL;
 static ExecutorFinish_hook_type prev_ExecutorFinish = NULL;
 
 static Oid	own[2];
+static bool marked = false;
+static RepOriginId unmarked;	/* what the mark stands in place of */
 static bool strange = false;	/* somebody else wrote in this transaction of a worker */
 
+/* The mark is ours: a session can have an origin of its own, and other extensions mark their writes too. */
 void
 scd2_mark_writes(bool mark)
 {
-	replorigin_session_origin = mark && !strange ? DoNotReplicateId : InvalidRepOriginId;
+	mark = mark && !strange;
+	if (mark == marked)
+		return;
+	if (mark)
+		unmarked = replorigin_session_origin;
+	replorigin_session_origin = mark ? DoNotReplicateId : unmarked;
+	marked = mark;
 }
 
 void
@@ -52,18 +61,11 @@ scd2_mark_as_own(Oid target, Oid memory)
 	own[1] = memory;
 }
 
-static bool
-is_marked(void)
-{
-	return replorigin_session_origin == DoNotReplicateId;
-}
-
 static void
 take_mark_off(void)
 {
 	strange = true;
-	if (is_marked())
-		scd2_mark_writes(false);
+	scd2_mark_writes(false);
 }
 
 static bool
@@ -103,7 +105,7 @@ executor_start(QueryDesc *query, int eflags)
 static bool
 needs_no_mark(const QueryDesc *query)
 {
-	return !scd2_in_worker && is_marked() && is_strange(query);
+	return !scd2_in_worker && marked && is_strange(query);
 }
 
 static void
@@ -170,7 +172,7 @@ scd2_utility_statement(const Node *stmt)
 {
 	if (scd2_in_worker)
 		take_mark_off();
-	else if (is_marked() && !IsA(stmt, VariableSetStmt) && !IsA(stmt, ConstraintsSetStmt) && !IsA(stmt, LockStmt))
+	else if (marked && !IsA(stmt, VariableSetStmt) && !IsA(stmt, ConstraintsSetStmt) && !IsA(stmt, LockStmt))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("what hangs on \"%s\" executes a command that cannot be captured while rows are erased", get_rel_name(own[0])),

@@ -2,7 +2,7 @@
 -- is made from targets, under keys that it had before too; other rows stay as they are, and nothing brings it back.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(49);
+SELECT plan(51);
 CREATE ROLE "Owner";
 CREATE SCHEMA own AUTHORIZATION "Owner";
 SET SESSION AUTHORIZATION "Owner";
@@ -153,4 +153,13 @@ SET SESSION AUTHORIZATION stranger;
 SELECT throws_ok($$SELECT scd2.erase('own.c', '{"id": 1}')$$, '42501', NULL, 'not the owner');
 SELECT is_empty('SELECT * FROM scd2.erasures', 'who does not see that it was done');
 RESET SESSION AUTHORIZATION;
+
+-- a session that replays changes of elsewhere goes on doing so
+SELECT pg_replication_origin_create('elsewhere'), pg_replication_origin_session_setup('elsewhere') \g /dev/null
+BEGIN;
+SELECT pg_replication_origin_xact_setup('0/100', now()) \g /dev/null
+SELECT scd2.erase('own.c', '{"id": 100}') \g /dev/null
+COMMIT;
+SELECT is(pg_replication_origin_session_progress(false), '0/100', 'the replication origin of a session stays');
+SELECT pg_replication_origin_session_reset(), pg_replication_origin_drop('elsewhere') \g /dev/null
 SELECT * FROM finish();
