@@ -19,7 +19,7 @@ DELETE FROM t WHERE id = 2;
 INSERT INTO t VALUES (3, 'd');
 SELECT scd2.sync() AS v1 \gset
 SELECT state, watermark_version - :v0 AS watermark, lag_versions, events = applied + duplicates + too_late + rejected + skipped AS adds_up, applied > 0 AS applied, rows_inserted > 0 AS inserted, last_batch <= now() AS last_batch FROM scd2.flows;
-SELECT flow, bool_and(started <= now()) AS started, bool_and(duration >= '0') AS duration, min(first_version) - :v0 AS first, max(last_version) - :v0 AS last FROM scd2.batches GROUP BY flow;
+SELECT flow, bool_and(started <= now()) AS started, bool_and(duration >= '0') AS duration, min(first_version) - :v0 AS first, max(last_version) - :v0 AS last, bool_or(first_version > last_version) AS reversed FROM scd2.batches GROUP BY flow;
 SELECT source, held_by LIKE 'flow "t_history" at version %' AS held FROM scd2.feeds;
 
 -- paused: behind, said so, and what was missed is applied when it goes on

@@ -187,12 +187,11 @@ COMMENT ON VIEW scd2.skipped_versions IS
     'Versions that flows into tables that you own leave out, by skip_version() (members of pg_monitor: all); passed: the flow is beyond it';
 
 CREATE VIEW scd2.batches WITH (security_barrier) AS
-    SELECT w.name AS flow, b.started, b.duration, CASE WHEN w.kind <> 'snapshot'
-        THEN b.first_version END AS first_version, CASE WHEN w.kind <> 'snapshot'
-        THEN b.last_version END AS last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
+    SELECT w.name AS flow, b.started, b.duration, v.first_version, v.last_version, b.events, b.rows_inserted, b.rows_updated, b.rows_deleted
     FROM scd2_internal.batch b JOIN scd2_internal.flow w USING (flow_id) LEFT JOIN pg_class t ON t.oid = w.target_relid
+         LEFT JOIN LATERAL (SELECT b.first_version, b.last_version) v ON w.kind <> 'snapshot' AND b.first_version <= b.last_version
     WHERE pg_has_role(t.relowner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
-COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all)';
+COMMENT ON VIEW scd2.batches IS 'The last batches of each flow into a table that you own (members of pg_monitor: all). No versions: a first copy, or a snapshot';
 
 -- The worker copies in one statement, so how far it is shows in the size that its target has reached: pages, at the
 -- source's rows per page and the target's fillfactor.

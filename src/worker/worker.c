@@ -244,31 +244,27 @@ check_version(const char *installed)
 
 /*
  * A restore takes the position from the worker that holds a slot (90_dump.sql): that must not go on
- * as if it captured. Raises 55000. In a transaction, connected to SPI.
+ * as if it captured. No failure: the next worker finds out what the database is now, at once, so that
+ * who resumes capture right after the restore does not meet an error of before. In a transaction,
+ * connected to SPI.
  */
-static void
-check_position(void)
+static bool
+is_position_replaced(void)
 {
 	Oid			types[] = {NAMEOID};
 	Datum		values[1];
 
 	if (MyReplicationSlot == NULL)
-		return;
+		return false;
 	values[0] = NameGetDatum(&MyReplicationSlot->data.name);
 	if (SPI_execute_with_args("SELECT FROM scd2_internal.position WHERE slot = $1", 1, types, values, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.position");
-	if (SPI_processed > 0)
-		return;
-	ReplicationSlotRelease();
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("a dump was restored into this database"),
-			 errhint("SELECT scd2.resume_capture();")));
+	return SPI_processed == 0;
 }
 
 /* Of the extension at hand. In a transaction. */
 static bool
-is_stopped(char **version)
+is_stopped(char **version, bool *replaced)
 {
 	bool		stopped = false;
 
@@ -280,7 +276,7 @@ is_stopped(char **version)
 	*version = MemoryContextStrdup(TopMemoryContext, SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1));
 	if (SPI_execute("SELECT FROM scd2_internal.switch WHERE stopped", true, 1) == SPI_OK_SELECT)
 		stopped = SPI_processed > 0;
-	check_position();
+	*replaced = is_position_replaced();
 	PopActiveSnapshot();
 	SPI_finish();
 	return stopped;
@@ -310,6 +306,7 @@ check_wanted(void)
 	Oid			extension;
 	bool		installed;
 	bool		stopped = false;
+	bool		replaced = false;
 	bool		template;
 	char	   *version = NULL;
 
@@ -319,7 +316,7 @@ check_wanted(void)
 		served = extension;
 	installed = OidIsValid(extension) && extension == served;
 	if (installed)
-		stopped = is_stopped(&version);
+		stopped = is_stopped(&version, &replaced);
 	template = is_template();
 	CommitTransactionCommand();
 
@@ -337,6 +334,11 @@ check_wanted(void)
 		end_quietly(false, SCD2_CAPTURE_OFF);
 	if (stopped)
 		end_quietly(false, SCD2_CAPTURE_STOPPED);
+	if (replaced)
+	{
+		ReplicationSlotRelease();
+		end_quietly(true, SCD2_CAPTURE_OFF);
+	}
 	if (!scd2_enabled)
 		end_quietly(true, SCD2_CAPTURE_OFF);
 	check_version(version);

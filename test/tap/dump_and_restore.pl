@@ -64,4 +64,10 @@ $other->safe_psql('postgres', 'CREATE DATABASE once TEMPLATE template0');
 succeeds($other, 'restored in one transaction', 'pg_restore', '--single-transaction', '-d', 'once', "$dir/custom");
 check_restored($other, 'once', 'in one transaction');
 
+# The worker that the new extension had until its position was replaced has not failed by that.
+$other->safe_psql('postgres', 'CREATE DATABASE hurried TEMPLATE template0');
+succeeds($other, 'restored once more', 'pg_restore', '-j', '3', '-d', 'hurried', "$dir/custom");
+my ($ret, $out, $err) = $other->psql('hurried', 'SELECT scd2.resume_capture(no_gap => true); SELECT scd2.sync() IS NOT NULL', on_error_stop => 1);
+is($ret, 0, '... who resumes and waits at once meets no error of before') or diag($err);
+
 done_testing();
