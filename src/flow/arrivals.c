@@ -724,12 +724,20 @@ scd2_read_cuts(Scd2Work *work)
 
 /* ---- what is recorded of a batch ---- */
 
+/* Rows that are read again, and were rejected the first time (perhaps before columns were added), are duplicates. */
+#define RECORD_REJECTS \
+	"INSERT INTO scd2_internal.rejected (flow_id, version, change_ordinal, reason, event)" \
+	" SELECT $1, n.version, n.change_ordinal, n.reason, n.event FROM scd2_rejects AS n" \
+	" WHERE NOT $2 OR NOT n.version IS NULL OR (n.reason, jsonb_strip_nulls(n.event)) NOT IN" \
+	"  (SELECT r.reason, jsonb_strip_nulls(r.event) FROM scd2_internal.rejected AS r WHERE r.flow_id = $1)"
+
 static void
 record_rejects(Scd2Work *work)
 {
 	EphemeralNamedRelation enr = palloc0(sizeof(EphemeralNamedRelationData));
-	Oid			types[] = {INT4OID};
-	Datum		args[] = {Int32GetDatum(work->flow->flow_id)};
+	Oid			types[] = {INT4OID, BOOLOID};
+	Datum		args[] = {Int32GetDatum(work->flow->flow_id), BoolGetDatum(work->flow->rereads)};
+	int64		known;
 
 	enr->md.name = "scd2_rejects";
 	enr->md.tupdesc = rejects_desc();
@@ -738,10 +746,11 @@ record_rejects(Scd2Work *work)
 	enr->reldata = work->rejects;
 	if (SPI_register_relation(enr) != SPI_OK_REL_REGISTER)
 		elog(ERROR, "could not register \"%s\"", enr->md.name);
-	if (SPI_execute_with_args("INSERT INTO scd2_internal.rejected (flow_id, version, change_ordinal, reason, event)"
-							  " SELECT $1, version, change_ordinal, reason, event FROM scd2_rejects",
-							  1, types, args, NULL, false, 0) != SPI_OK_INSERT)
+	if (SPI_execute_with_args(RECORD_REJECTS, 2, types, args, NULL, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not record rejected events");
+	known = work->rejected + work->too_late - (int64) SPI_processed;
+	work->rejected -= known;
+	work->duplicates += known;
 	SPI_unregister_relation(enr->md.name);
 	tuplestore_end(work->rejects);
 	work->rejects = NULL;

@@ -177,6 +177,25 @@ $$;
 COMMENT ON FUNCTION scd2_internal.resync_statement(scd2_internal.feed, scd2_internal.flow, scd2_internal.feed_state) IS
     'The statement that writes the differences between a target and the source as the changes of the version of the repair';
 
+-- A flow that goes through the repair and only then gets a column of the feed would never have what it was told there.
+CREATE FUNCTION scd2_internal.columns_to_follow(w scd2_internal.flow) RETURNS name[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(array_agg(c.name), '{}') FROM scd2_internal.followed_columns(w.feed_id) c
+    WHERE NOT c.dropped AND c.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, c.name)
+$$;
+COMMENT ON FUNCTION scd2_internal.columns_to_follow(scd2_internal.flow) IS
+    'Columns that came to a flow''s feed and will come to its target before its next batch';
+
+CREATE FUNCTION scd2_internal.flows_will_follow(id integer) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.flow w JOIN scd2_internal.flow_state s USING (flow_id)
+                       LEFT JOIN scd2_internal.feed_layout l ON l.feed_id = w.feed_id
+                   WHERE w.feed_id = id AND s.phase = 'apply' AND NOT w.paused
+                     AND w.known_changes IS DISTINCT FROM coalesce(l.changes, 0))
+$$;
+COMMENT ON FUNCTION scd2_internal.flows_will_follow(integer) IS
+    'Whether flows over a feed are about to follow columns that changed';
+
 -- What a worker does next about a feed that is being repaired. "wait": not yet; "remove" takes what capture wrote of
 -- the gap's versions, "statement" (NULL: nothing can be compared) writes the differences.
 CREATE FUNCTION scd2_internal.resync_plan(id integer, OUT wait boolean, OUT owner oid, OUT remove text, OUT statement text,
@@ -199,6 +218,8 @@ BEGIN
         IF clock_timestamp() > s.resync_timestamp + interval '1 minute' THEN
             PERFORM scd2_internal.refuse('55000', format('column "%s" of table "%s" is not in its feed as it is', behind, scd2_internal.label(f.source_relid)));
         END IF;
+        RETURN;
+    ELSIF scd2_internal.flows_will_follow(id) THEN
         RETURN;
     END IF;
     FOR chosen IN SELECT c.* FROM scd2_internal.resync_candidates(f) c LOOP
@@ -239,7 +260,7 @@ CREATE FUNCTION scd2_internal.fail_unserved(f scd2_internal.feed, s scd2_interna
     FROM scd2_internal.flow w
     WHERE w.flow_id = x.flow_id AND w.feed_id = f.feed_id AND x.phase <> 'done' AND coalesce(x.failed_phase, x.phase) = 'apply'
       AND w.input <> 'events'
-      AND NOT CASE w.input WHEN 'net' THEN w.source_filter IS NULL AND w.columns <@ coalesce(known, '{}')
+      AND NOT CASE w.input WHEN 'net' THEN w.source_filter IS NULL AND w.columns || scd2_internal.columns_to_follow(w) <@ coalesce(known, '{}')
                            WHEN 'changes' THEN false
                            ELSE known IS NOT NULL END       -- rows that came are known by their keys alone
 $$;

@@ -193,7 +193,8 @@ COMMENT ON FUNCTION scd2.purge_history(regclass, text, boolean) IS
     'transaction''s snapshot is fixed.';
 
 CREATE FUNCTION scd2.purge_history(target regclass, older_than anyelement, dry_run boolean DEFAULT false) RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' AS $$
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres'
+        SET extra_float_digits = 1 AS $$
     SELECT scd2.purge_history($1, $2::text, $3)
 $$;
 COMMENT ON FUNCTION scd2.purge_history(regclass, anyelement, boolean) IS
