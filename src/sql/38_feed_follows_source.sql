@@ -6,6 +6,9 @@
 -- policy on them. That follows when row level security comes to the source later. It stays when it goes there:
 -- to open a table is its owner's decision.
 --
+-- While a dump is being restored its jobs must not wait for each other's locks here, and fail: then resume_capture()
+-- makes up for it.
+--
 -- A new owner of the source gets feed and targets too: 51_follow_relations.sql.
 
 CREATE FUNCTION scd2_internal.close_rows(relation oid) RETURNS void
@@ -35,11 +38,23 @@ CREATE FUNCTION scd2_internal.made_from(source oid) RETURNS SETOF oid
 $$;
 COMMENT ON FUNCTION scd2_internal.made_from(oid) IS 'Feed, targets and memories that have rows of a table.';
 
+CREATE FUNCTION scd2_internal.close_all_rows() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.close_rows_as(s.oid, m)
+    FROM (SELECT f.source_relid::oid AS oid FROM scd2_internal.feed f UNION SELECT w.source_relid::oid FROM scd2_internal.flow w) s,
+         scd2_internal.made_from(s.oid) m
+$$;
+COMMENT ON FUNCTION scd2_internal.close_all_rows() IS
+    'Row level security for all that is made from sources that have it. Errors: 55P03 a lock was not to be had.';
+
 CREATE FUNCTION scd2_internal.on_row_security() RETURNS event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     closed oid;
 BEGIN
+    IF scd2_internal.awaits_resume() THEN
+        RETURN;
+    END IF;
     FOR closed IN
         SELECT DISTINCT m FROM pg_event_trigger_ddl_commands() d
             JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relrowsecurity,

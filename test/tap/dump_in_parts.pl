@@ -135,8 +135,11 @@ is_same_picture(picture($node, 'setting'), $original, 'with enable_change_feed_o
 
 # without the promise that nothing was written, each feed has a gap of one version
 my $before = $node->safe_psql('setting', 'SELECT scd2.latest_version()');
+$node->safe_psql('setting', 'ALTER TABLE "Odd, schema".customers ENABLE ROW LEVEL SECURITY');
 $node->safe_psql('setting', 'SELECT scd2.resume_capture()');
 wait_capture($node, 'setting');
+is($node->safe_psql('setting', q{SELECT count(*) > 1, bool_and(c.relrowsecurity) FROM scd2_internal.made_from('"Odd, schema".customers'::regclass) m JOIN pg_class c ON c.oid = m}), 't|t',
+    'row level security that came before resume_capture() is followed then');
 is($node->safe_psql('setting', 'SELECT scd2.latest_version()'), $before + 1, 'without no_gap the gap has a version of its own');
 is($node->safe_psql('setting', q{SELECT DISTINCT lower(gap) FROM scd2.feeds WHERE state <> 'disabled'}), $before + 1, '... in every feed');
 my ($ret, $out, $err) = $node->psql('setting', q{SELECT count(*) FROM scd2.table_changes('"Odd, schema".customers', 0)});
