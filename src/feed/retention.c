@@ -22,6 +22,7 @@
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -94,9 +95,38 @@ looks_like_a_leaf(TupleDesc desc)
 }
 
 /*
- * scd2_internal.last_row(leaf oid, OUT looked, OUT version, OUT at): version and commit time of the
- * last row of a feed's partition; rows are only ever appended. looked: false if a lock is in the
- * way, or the table is none of ours. NULLs: no row.
+ * Version and commit time of the last row, NULLs if there is none. The rows of a repair are written
+ * at the end, but are of an earlier version than what was captured meanwhile: rows up to version
+ * "beyond" count only if there are no others.
+ */
+static void
+read_last_row(Relation rel, int64 beyond, Datum *version, Datum *at, bool *isnull)
+{
+	TableScanDesc scan = table_beginscan_strat(rel, GetLatestSnapshot(), 0, NULL, true, false);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	bool		found = false;
+
+	while ((!found || DatumGetInt64(*version) <= beyond) && table_scan_getnextslot(scan, BackwardScanDirection, slot))
+	{
+		bool		is_null;
+		Datum		this = slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &is_null);
+
+		CHECK_FOR_INTERRUPTS();
+		if (found && (is_null || DatumGetInt64(this) <= beyond))
+			continue;
+		*version = this;
+		*at = slot_getattr(slot, SCD2_META_COMMIT_TIMESTAMP + 1, isnull);
+		*isnull |= is_null;
+		found = true;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_endscan(scan);
+}
+
+/*
+ * scd2_internal.last_row(leaf oid, beyond bigint, OUT looked, OUT version, OUT at): version and commit
+ * time of the last row of a feed's partition. looked: false if a lock is in the way, or the table is
+ * none of ours. NULLs: no row.
  */
 Datum
 scd2_last_row(PG_FUNCTION_ARGS)
@@ -104,21 +134,12 @@ scd2_last_row(PG_FUNCTION_ARGS)
 	Relation	rel = scd2_try_open(PG_GETARG_OID(0), AccessShareLock);
 	Datum		values[3] = {BoolGetDatum(false)};
 	bool		isnull[3] = {false, true, true};
-	TableScanDesc scan;
-	TupleTableSlot *slot;
 
 	if (rel != NULL && looks_like_a_leaf(RelationGetDescr(rel)))
 	{
-		scan = table_beginscan_strat(rel, GetLatestSnapshot(), 0, NULL, true, false);
-		slot = table_slot_create(rel, NULL);
 		values[0] = BoolGetDatum(true);
-		if (table_scan_getnextslot(scan, BackwardScanDirection, slot))
-		{
-			values[1] = slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &isnull[1]);
-			values[2] = slot_getattr(slot, SCD2_META_COMMIT_TIMESTAMP + 1, &isnull[2]);
-		}
-		ExecDropSingleTupleTableSlot(slot);
-		table_endscan(scan);
+		read_last_row(rel, PG_GETARG_INT64(1), &values[1], &values[2], &isnull[1]);
+		isnull[2] = isnull[1];
 	}
 	if (rel != NULL)
 		table_close(rel, AccessShareLock);

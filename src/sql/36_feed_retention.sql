@@ -19,10 +19,10 @@ CREATE FUNCTION scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_
 COMMENT ON FUNCTION scd2_internal.hold_feed(integer, oid) IS
     'Keeps what a feed has from being removed until the transaction ends (ACCESS SHARE), and tells how far back that reaches, whatever the transaction''s snapshot: the first version whose changes it has, and the first after which the source''s rows are known. NULLs: capture has not reached the feed yet.';
 
-CREATE FUNCTION scd2_internal.last_row(leaf oid, OUT looked boolean, OUT version bigint, OUT at timestamptz)
+CREATE FUNCTION scd2_internal.last_row(leaf oid, beyond bigint, OUT looked boolean, OUT version bigint, OUT at timestamptz)
     AS 'MODULE_PATHNAME', 'scd2_last_row' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.last_row(oid) IS
-    'Version and commit time of the last change in a partition of a feed, NULLs if it has no rows. looked: false if it is locked, or no such partition; nobody is waited for.';
+COMMENT ON FUNCTION scd2_internal.last_row(oid, bigint) IS
+    'Version and commit time of the last change in a partition of a feed, NULLs if it has no rows. beyond: changes up to this version count only if there are no others. looked: false if it is locked, or no such partition; nobody is waited for.';
 
 -- A flow whose beginning capture has not met yet needs nothing that is captured already, unless it is to begin earlier.
 CREATE VIEW scd2_internal.feed_holder AS
@@ -61,8 +61,13 @@ DECLARE
     r record;
 BEGIN
     FOR l IN SELECT x.* FROM scd2_internal.feed_leaves(f.feed_relid) x LOOP
-        SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf) x;
+        SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf, 0) x;
         EXIT WHEN NOT r.looked OR r.at > cutoff OR r.version IS NULL AND l.last_version IS NULL;
+        IF EXISTS (SELECT FROM scd2_internal.reconstruction c WHERE c.feed_id = f.feed_id AND c.version = r.version) THEN
+            -- What a repair wrote stands behind what was captured meanwhile.
+            SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf, r.version) x;
+            EXIT WHEN NOT r.looked OR r.at > cutoff;
+        END IF;
         leaf := l.leaf;
         first_version := l.first_version;
         last_version := l.last_version;
