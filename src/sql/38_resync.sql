@@ -77,6 +77,10 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_owner(caller, source);
     f := scd2_internal.require_feed_of(source);
+    -- A statement that warned of a gap may not be captured yet.
+    IF pg_current_xact_id_if_assigned() IS NULL AND (SELECT s.broken_at IS NULL FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id) THEN
+        PERFORM scd2._wait_captured('1 min');
+    END IF;
     IF NOT scd2_internal.needs_resync(f) THEN
         RETURN;
     END IF;
@@ -101,8 +105,8 @@ COMMENT ON FUNCTION scd2.resync(regclass) IS
     'Repairs a table''s change data feed that has a gap: from the caller''s commit on changes are captured again; right '
     'after it a worker compares the table with what a target had of it before the gap, writes the differences into the '
     'feed as one version, marked as reconstructed, and lets the flows go on (scd2.sync() waits for it). A NOTICE if there '
-    'is nothing to repair. source: a table that you own. Errors: 42501 not the owner, 55000 no feed, or it can only '
-    'begin anew, 55P03 the table could not be locked for a moment.';
+    'is nothing to repair. source: a table that you own. Waits until all changes are captured if no gap is known. Errors: 42501 not the owner, '
+    '55000 no feed, no worker that captures, or it can only begin anew, 57014 no capture for a minute, 55P03 the table could not be locked for a moment.';
 COMMENT ON FUNCTION scd2_internal.resync(oid, regclass) IS 'Privileged twin of scd2.resync.';
 
 -- Flows whose targets show their source as it is, one target each.
