@@ -300,7 +300,7 @@ scd2_has_target_for_itself(Scd2Flow *flow)
 	Datum		args[] = {Int32GetDatum(flow->flow_id), ObjectIdGetDatum(flow->target)};
 
 	if (SPI_execute_with_args("SELECT FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)"
-							  " WHERE f.target_relid = $2 AND f.flow_id <> $1 AND coalesce(s.failed_phase, s.phase) <> 'copy'",
+							  " WHERE f.target_relid = $2 AND f.flow_id <> $1 AND (s.rereads OR coalesce(s.failed_phase, s.phase) <> 'copy')",
 							  2, types, args, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for other flows");
 	return SPI_processed == 0;
