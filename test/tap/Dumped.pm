@@ -138,7 +138,7 @@ sub picture
             WHERE NOT r @> '{"leaf_relid": "-"}'});
     }
     # batches without an event are none
-    $picture{'scd2_internal.batch'} =~ s/^.*"events": 0.*\n?//mg;
+    $picture{'scd2_internal.batch'} = join "\n", grep { !/"events": 0,/ } split /\n/, $picture{'scd2_internal.batch'};
     $picture{position} = $node->safe_psql($db, 'SELECT version, commit_timestamp FROM scd2_internal.position');
     $picture{views} = $node->safe_psql($db, q{
         SELECT flow, target, source, kind, state, events, applied, too_late, rejected FROM scd2.flows ORDER BY 1;
