@@ -2,6 +2,7 @@
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(4);
+\ir parts/wait.sql
 CREATE TABLE c (id int PRIMARY KEY, name text);
 SELECT scd2.track('c') \g /dev/null
 SELECT scd2.sync() \g /dev/null
@@ -11,14 +12,12 @@ DELETE FROM c WHERE id = 1;
 SELECT scd2.sync() \g /dev/null
 SELECT scd2.erase('c', '{"id": 1}') \g /dev/null
 SELECT scd2.stop() \g /dev/null
-DO $$ BEGIN FOR i IN 1 .. 200 LOOP EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots WHERE active AND database = current_database()); PERFORM pg_sleep(0.1); END LOOP; END $$;
+CALL wait_until('NOT EXISTS (SELECT FROM pg_replication_slots WHERE active AND database = current_database())');
 SELECT slot FROM scd2.capture \gset
 SELECT pg_drop_replication_slot(:'slot') \g /dev/null
 UPDATE c SET name = 'changed' WHERE id = 2;
 SELECT scd2.start() \g /dev/null
-DO $$ BEGIN FOR i IN 1 .. 200 LOOP EXIT WHEN (SELECT state LIKE 'failed%' FROM scd2.capture); PERFORM pg_sleep(0.1); END LOOP; END $$;
-SELECT scd2.resume_capture() \g /dev/null
-DO $$ BEGIN FOR i IN 1 .. 300 LOOP EXIT WHEN (SELECT state = 'running' FROM scd2.capture); PERFORM pg_sleep(0.1); END LOOP; END $$;
+CALL wait_until('(SELECT gap IS NOT NULL FROM scd2.feeds)');
 SELECT lives_ok('SELECT scd2.resync(''c'')', 'resync');
 SELECT scd2.sync() \g /dev/null
 SELECT is((SELECT count(*) FROM c_changes WHERE name LIKE 'marker%') + (SELECT count(*) FROM c_history WHERE name LIKE 'marker%'), 0::bigint, 'nothing came back');

@@ -20,27 +20,16 @@ SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(e
 SELECT setseed(:seed) \g /dev/null
 
 \ir ../oracle/events.sql
+\ir ../oracle/batches.sql
 
--- Sequences go up with the batches, so that some of each batch are too late. "n" is the order in
--- which rows are inserted; batch 0 is there before the flows.
-CREATE FUNCTION make_events(name text, keys int, batches int) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format($q$CREATE TABLE %I AS
-        SELECT batch, k, CASE k %% 2 WHEN 0 THEN 'a' ELSE 'b' END AS p, CASE WHEN random() < 0.2 THEN NULL ELSE chr(97 + floor(random() * 2)::int) END AS t, CASE WHEN random() < 0.2 THEN NULL ELSE floor(random() * 4)::int END AS u,
-               CASE WHEN random() < 0.002 THEN NULL ELSE batch * 20 + floor(random() * 60)::int END AS s, CASE WHEN random() < 0.15 THEN 'D' ELSE 'U' END AS op, false AS cut
-        FROM generate_series(1, $1) AS k, generate_series(1, 1 + (k %% 7 = 0)::int * 10 + k %% 4) AS i, LATERAL (SELECT floor(random() * $2 + i * 0)::int AS batch) AS b$q$, name || '_all') USING keys, batches;
-    EXECUTE format('INSERT INTO %I SELECT batch, NULL, NULL, NULL, NULL, batch * 20 + floor(random() * 60)::int, ''T'', true FROM generate_series(1, $1 - 1) AS batch', name || '_all') USING batches;
-    EXECUTE format('CREATE TABLE %I (batch int, n bigint GENERATED ALWAYS AS IDENTITY, k int, p text, t text, u int, s int, op text, cut boolean)', name || '_in');
-    EXECUTE format('CREATE VIEW %I AS SELECT k, p, t, u, s, op, cut FROM (SELECT *, max(s) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS seen FROM %I) AS q WHERE batch = 0 OR s IS NULL OR s >= seen - 25', name, name || '_in');
-END $$;
-CREATE FUNCTION insert_batch(name text, batch int) RETURNS text LANGUAGE sql AS $$
-    SELECT format('INSERT INTO %I (batch, k, p, t, u, s, op, cut) SELECT batch, k, p, t, u, s, op, cut FROM %I WHERE batch = %s ORDER BY random()', name || '_in', name || '_all', batch) $$;
 CREATE FUNCTION check_all(events text, sequence_by text, at text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT is(differences(events || t, columns || CASE type WHEN 2 THEN ', __start_at, __end_at' ELSE '' END,
                           format(CASE type WHEN 2 THEN '%s, start, "end" FROM (%s) AS x' ELSE '%s FROM (%s) AS x WHERE "end" IS NULL' END, columns, expected(events, sequence_by, tracked, NULL, ignores))),
               0::bigint, format('%s: %s, %s', events, says, at))
     FROM targets ORDER BY t $$;
-SELECT make_events(name, :keys, :batches) FROM cases \g /dev/null
+-- (batch 0 is there before the flows)
+SELECT make_events(name, :keys, :batches, 20, 60, 0.002) FROM cases \g /dev/null
+SELECT format('CREATE VIEW %I AS SELECT k, p, t, u, s, op, cut FROM (SELECT *, max(s) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS seen FROM %I) AS q WHERE batch = 0 OR s IS NULL OR s >= seen - %s', name, name || '_in', :lateness) FROM cases \gexec
 SELECT insert_batch(name, 0) FROM cases \gexec
 \o /dev/null
 SELECT format('SELECT scd2.create_auto_cdc_flow(%L, %L, ''{k,p}'', %L, apply_as_deletes => ''op = ''''D'''''', apply_as_truncates => ''cut'', on_invalid_event => ''quarantine'', max_lateness => %L, stored_as_scd_type => %s, column_list => %L %s)',

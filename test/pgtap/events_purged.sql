@@ -19,20 +19,9 @@ SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(e
 SELECT setseed(:seed) \g /dev/null
 
 \ir ../oracle/events.sql
+\ir ../oracle/batches.sql
 
 CREATE TABLE purges (batch int, h int);          -- after the batch, all below h
-CREATE FUNCTION make_events(name text, keys int, batches int) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format($q$CREATE TABLE %I AS
-        SELECT batch, k, CASE k %% 2 WHEN 0 THEN 'a' ELSE 'b' END AS p, CASE WHEN random() < 0.2 THEN NULL ELSE chr(97 + floor(random() * 2)::int) END AS t, CASE WHEN random() < 0.2 THEN NULL ELSE floor(random() * 4)::int END AS u,
-               batch * 10 + floor(random() * 40)::int AS s, CASE WHEN random() < 0.15 THEN 'D' ELSE 'U' END AS op, false AS cut
-        FROM generate_series(1, $1) AS k, generate_series(1, 1 + (k %% 7 = 0)::int * 10 + k %% 4) AS i, LATERAL (SELECT floor(random() * $2 + i * 0)::int AS batch) AS b$q$, name || '_all') USING keys, batches;
-    EXECUTE format('INSERT INTO %I SELECT batch, NULL, NULL, NULL, NULL, batch * 10 + floor(random() * 40)::int, ''T'', true FROM generate_series(1, $1 - 1) AS batch', name || '_all') USING batches;
-    EXECUTE format('CREATE TABLE %I (batch int, k int, p text, t text, u int, s int, op text, cut boolean)', name || '_in');
-    EXECUTE format('CREATE VIEW %I AS SELECT k, p, t, u, s, op, cut FROM %I AS e WHERE s >= ALL (SELECT h FROM purges WHERE purges.batch < e.batch)', name, name || '_in');
-END $$;
-CREATE FUNCTION insert_batch(name text, batch int) RETURNS text LANGUAGE sql AS $$
-    SELECT format('INSERT INTO %I (batch, k, p, t, u, s, op, cut) SELECT batch, k, p, t, u, s, op, cut FROM %I WHERE batch = %s ORDER BY random()', name || '_in', name || '_all', batch) $$;
 -- of a struct: its first field
 CREATE FUNCTION plain(sequence text) RETURNS text LANGUAGE sql AS $$ SELECT CASE WHEN $1 ~ '^\(' THEN split_part(btrim($1, '()'), ',', 1) ELSE $1 END $$;
 CREATE FUNCTION check_all(events text, sequence_by text, at text) RETURNS SETOF text LANGUAGE sql AS $$
@@ -43,7 +32,8 @@ CREATE FUNCTION check_all(events text, sequence_by text, at text) RETURNS SETOF 
     FROM targets ORDER BY t $$;
 CREATE FUNCTION purge(h int) RETURNS SETOF bigint LANGUAGE sql AS $$
     SELECT scd2.purge_history((name || t)::regclass, CASE WHEN name = 'day' THEN (date '2026-01-01' + h)::text WHEN name = 'field' THEN format('(%s,1)', h) ELSE h::text END) FROM cases, targets $$;
-SELECT make_events(name, :keys, :batches) FROM cases \g /dev/null
+SELECT make_events(name, :keys, :batches, 10, 40, 0) FROM cases \g /dev/null
+SELECT format('CREATE VIEW %I AS SELECT k, p, t, u, s, op, cut FROM %I AS e WHERE s >= ALL (SELECT h FROM purges WHERE purges.batch < e.batch)', name, name || '_in') FROM cases \gexec
 SELECT insert_batch(name, 0) FROM cases \gexec
 \o /dev/null
 SELECT format('SELECT scd2.create_auto_cdc_flow(%L, %L, ''{k,p}'', %L, apply_as_deletes => ''op = ''''D'''''', apply_as_truncates => ''cut'', stored_as_scd_type => 2, column_list => %L %s)',

@@ -18,16 +18,9 @@ SELECT scd2.pause_flow('t_history'), scd2.pause_flow('all_t') \g /dev/null
 DO $$ BEGIN FOR i IN 1 .. 20 LOOP INSERT INTO t VALUES (i, i); COMMIT; END LOOP; END $$;
 SELECT scd2.sync() \g /dev/null
 SELECT scd2.resume_flow('t_history'), scd2.resume_flow('all_t') \g /dev/null
-CREATE PROCEDURE let_fail(flow name) LANGUAGE plpgsql AS $$
-BEGIN
-    FOR i IN 1 .. 300 LOOP
-        EXIT WHEN (SELECT f.state FROM scd2.flows f WHERE f.flow = let_fail.flow) = 'failed';
-        PERFORM pg_sleep(0.1);
-        COMMIT;
-    END LOOP;
-END $$;
-CALL let_fail('t_history');
-CALL let_fail('all_t');
+\ir parts/wait.sql
+CALL wait_until($$(SELECT state = 'failed' FROM scd2.flows WHERE flow = 't_history')$$);
+CALL wait_until($$(SELECT state = 'failed' FROM scd2.flows WHERE flow = 'all_t')$$);
 SELECT is((SELECT state FROM scd2.flows WHERE flow = 't_history'), 'failed', 'a version that a check refuses makes the flow fail');
 SELECT is((SELECT watermark_version FROM scd2.flows WHERE flow = 't_history'), :before + 12::bigint, '... after all versions before it');
 SELECT is((SELECT count(*) FROM t_history), 12::bigint, '... which are applied');
@@ -75,7 +68,7 @@ CREATE TABLE ev (k int, s int);
 SELECT scd2.create_auto_cdc_flow('dim', 'ev', '{k}', 's'), scd2.create_auto_cdc_from_snapshot_flow('snap', 't', '{id}') \g /dev/null
 SELECT scd2.sync() \g /dev/null
 INSERT INTO ev VALUES (1, NULL);
-CALL let_fail('dim');
+CALL wait_until($$(SELECT state = 'failed' FROM scd2.flows WHERE flow = 'dim')$$);
 SELECT matches((SELECT last_error FROM scd2.flows WHERE flow = 'dim'), '^22000: 1 of 1 events', 'an invalid event fails its flow');
 SELECT lives_ok('SELECT scd2.skip_version(''dim'', scd2.latest_version())', 'its version can be left out');
 SELECT lives_ok('SELECT scd2.sync()', '... and the flow goes on');
