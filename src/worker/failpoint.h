@@ -36,7 +36,10 @@
 	do \
 	{ \
 		if (unlikely(scd2_debug_fail_at != NULL && strcmp(scd2_debug_fail_at, "forget: " where) == 0)) \
+		{ \
+			elog(LOG, "injected: forget: %s", where); \
 			InvalidateSystemCaches(); \
+		} \
 	} while (0)
 
 #endif							/* SCD2_WORKER_FAILPOINT_H */

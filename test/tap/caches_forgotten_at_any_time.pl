@@ -33,4 +33,5 @@ is($node->safe_psql('postgres', q{SELECT _change_type, id FROM parted_changes OR
 is($node->safe_psql('postgres', q{SELECT _change_type, n FROM later_changes ORDER BY _commit_version, _change_ordinal}), "insert|1\ntruncate|", 'a feed that came meanwhile');
 is($node->safe_psql('postgres', q{SELECT DISTINCT state FROM scd2.feeds}), 'running', 'no feed failed');
 is(capture_pid($node), $pid, 'the worker has not died');
+like(slurp_file($node->logfile), qr/injected: forget: columns followed/, 'it was told to forget');
 done_testing();

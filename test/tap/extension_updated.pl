@@ -29,7 +29,7 @@ $node->poll_query_until('postgres', 'SELECT scd2.latest_version() > 50') or die;
 
 $node->safe_psql('postgres', q{ALTER EXTENSION pg_scd2 UPDATE TO '99'});
 state_is([ '99', $version ], 'catalogs newer than the library: the workers end and say so');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE $$pg_scd2 a%$$'), '0', '... all of them');
+wait_until($node, 'postgres', 'SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE $$pg_scd2 a%$$', '... all of them');
 is($node->safe_psql('postgres', 'SELECT scd2.brought_by_update()'), '99', '... what the update brought is there');
 my $offset = -s $node->logfile;
 sleep 5;

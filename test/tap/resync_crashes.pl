@@ -44,12 +44,12 @@ for my $where ('resync begun', 'position written', 'resync taken', 'resync compa
     {
         $n++;
         lose_slot($node, 'postgres', "UPDATE t SET v = v + 1 WHERE id = $n; DELETE FROM t WHERE id = 100 + $n; INSERT INTO t VALUES (300 + $n, 1, 'came')");
+        my $log = -s $node->logfile;
         fail_at($where);
         # Asking wakes the workers, which may fail before the answer.
         $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
         $node->safe_psql('postgres', "UPDATE t SET v = v + 1 WHERE id = 50 + $n");
-        $node->poll_query_until('postgres', q{SELECT true FROM pg_sleep(1.2)});
-        like(slurp_file($node->logfile), qr/injected failure: $where/, "$how at $where: it came by");
+        ok(eval { $node->wait_for_log(qr/injected failure: $where/, $log) }, "$how at $where: it came by");
         if ($how eq 'crash')
         {
             $node->stop('immediate');
