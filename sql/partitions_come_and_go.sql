@@ -152,6 +152,15 @@ SELECT scd2.sync() >= 0 AS reached;
 SELECT _change_type, id FROM o_changes ORDER BY _commit_version, _change_ordinal;
 SELECT count(*) FROM scd2_internal.staged_row;
 
+-- a TRUNCATE of another table takes a partition along
+CREATE TABLE referred (id integer PRIMARY KEY);
+ALTER TABLE o_1 ADD FOREIGN KEY (id) REFERENCES referred;
+SET client_min_messages = warning;
+TRUNCATE referred CASCADE;
+RESET client_min_messages;
+SELECT scd2.sync('20 s') >= 0;
+SELECT problem, detail FROM scd2.diagnose() WHERE subject LIKE '%.o';
+
 SET client_min_messages = warning;
 DROP SCHEMA parts CASCADE;
 DROP ROLE regress_stranger;

@@ -3,7 +3,8 @@
 \set QUIET on
 SET client_min_messages = warning;
 SET TimeZone = 'UTC';
-SELECT plan(16);
+SELECT plan(19);
+\ir parts/wait.sql
 CREATE ROLE mallory;
 CREATE ROLE victim;
 CREATE SCHEMA m AUTHORIZATION mallory;
@@ -94,6 +95,24 @@ ALTER TABLE r_history NO FORCE ROW LEVEL SECURITY;
 SELECT scd2.resume_flow('r_history') \g /dev/null
 SELECT scd2.sync() \g /dev/null
 SELECT is((SELECT count(*) FROM r_history), 3::bigint, 'and the flow goes on without');
+
+-- code that does not end keeps a worker, not the other flows; an end is put to it
+CREATE TABLE endless (id int PRIMARY KEY);
+SELECT scd2.track('endless') \g /dev/null
+SELECT scd2.sync() \g /dev/null
+CREATE FUNCTION never_ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1000); RETURN NEW; END $$;
+CREATE TRIGGER never_ends BEFORE INSERT ON endless_history FOR EACH ROW EXECUTE FUNCTION never_ends();
+INSERT INTO endless VALUES (1);
+RESET SESSION AUTHORIZATION;
+CALL public.wait_until($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep')$$);
+INSERT INTO m.r VALUES (4);
+SELECT lives_ok('SELECT scd2.sync(''30 s'', ''{m.r_history}'')', 'code that does not end holds up no other flow');
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep' \g /dev/null
+SELECT lives_ok('SELECT scd2.pause_flow(''endless_history'')', '... and who ends its worker can pause the flow');
+CALL public.wait_until($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep')$$);
+SELECT is((SELECT state FROM scd2.flows WHERE flow = 'endless_history'), 'paused', '... which is not begun again');
+SET SESSION AUTHORIZATION mallory;
+SELECT scd2.drop_flow('endless_history') \g /dev/null
 
 -- JSON of rejected events, and domains inside of composite types
 CREATE TABLE ev (id int, f mood, p pair, s int);

@@ -108,17 +108,18 @@ DECLARE
     result text;
 BEGIN
     EXECUTE format('SET LOCAL ROLE %I', role);
-    SELECT concat_ws(' ', (SELECT count(*) FROM scd2.feeds), (SELECT count(*) FROM scd2.flows), (SELECT count(*) FROM scd2.readers), (SELECT count(last_error) FROM scd2.flows), (SELECT count(*) > 0 FROM scd2.batches)) INTO result;
+    SELECT concat_ws(' ', (SELECT count(*) FROM scd2.feeds), (SELECT count(*) FROM scd2.flows), (SELECT count(*) FROM scd2.readers), (SELECT count(last_error) FROM scd2.flows), (SELECT count(*) > 0 FROM scd2.batches), (SELECT count(*) FROM scd2.rejected_events)) INTO result;
     RAISE EXCEPTION 'back';
 EXCEPTION WHEN raise_exception THEN
     RETURN result;
 END $$;
 UPDATE scd2_internal.flow_state SET last_error = 'secret';
-SELECT is(seen('alice'), '2 2 1 2 t', 'an owner sees what concerns his tables');
-SELECT is(seen('bob'), '2 3 1 3 t', 'a member too, and his own');
-SELECT is(seen('eve'), '0 0 0 0 f', 'others see nothing');
-SELECT is(seen('granted'), '0 0 0 0 f', 'nor does who may read the tables');
-SELECT is(seen('watcher'), '2 3 1 0 t', 'members of pg_monitor see all, but no error texts');
+INSERT INTO scd2_internal.rejected (flow_id, reason, event) SELECT flow_id, 'invalid', '"secret"' FROM scd2_internal.flow WHERE name = 't_history';
+SELECT is(seen('alice'), '2 2 1 2 t 1', 'an owner sees what concerns his tables');
+SELECT is(seen('bob'), '2 3 1 3 t 1', 'a member too, and his own');
+SELECT is(seen('eve'), '0 0 0 0 f 0', 'others see nothing');
+SELECT is(seen('granted'), '0 0 0 0 f 0', 'nor does who may read the tables');
+SELECT is(seen('watcher'), '2 3 1 0 t 0', 'members of pg_monitor see all, but neither error texts nor rejected events');
 
 -- row level security of the source
 SET ROLE alice;

@@ -61,6 +61,7 @@ wait_capture($node, 'several');
 is(restore('several', @some), '', 'some schemas, where the extension is: no error');
 is($node->safe_psql('several', $rows), $counts, '... all rows are there');
 is($node->safe_psql('several', 'SELECT (SELECT count(*) FROM scd2.feeds), (SELECT count(*) FROM scd2.flows), scd2.latest_version()'), '0|0|0', '... and no registrations');
+$node->safe_psql('several', q{SET ROLE "the owner"; DELETE FROM dim.customers_history; DELETE FROM "Odd, schema"."customers' changes"});
 $node->safe_psql('several', $captures);
 sync($node, 'several');
 is($node->safe_psql('several', 'SELECT count(*) FROM public.anew_history'), '1', '... the database captures');
@@ -81,6 +82,10 @@ like($first, qr/is written by pg_scd2 alone/, 'data alone is kept out by the gua
     is(restore('nodata', '--data-only', @some), '', '... unless that is allowed');
 }
 is($node->safe_psql('nodata', $rows), $counts, '... all rows are there');
+# the way back to feeds that capture
+$node->safe_psql('nodata', q{SET ROLE "the owner"; SET search_path = "Odd, schema"; DROP TABLE "customers' changes", dim.customers_history CASCADE;
+    SELECT scd2.track('customers', 'dim.customers_history'); SELECT scd2.sync(targets => '{dim.customers_history}')});
+is($node->safe_psql('nodata', q{SELECT count(*) = (SELECT count(*) FROM "Odd, schema".customers) FROM dim.customers_history}), 't', '... and feeds are enabled anew');
 
 # nothing but its owner's rights
 new_database('owned', 'ALTER DATABASE owned OWNER TO "the owner"', 'CREATE EXTENSION pg_scd2');

@@ -16,7 +16,7 @@ sync($node);
 
 sub problems { return $node->safe_psql('postgres', q{SELECT regexp_replace(problem, '\d+( MB| transactions)', 'so much') FROM scd2.diagnose() WHERE problem LIKE 'its slot%' ORDER BY 1}); }
 sub fixes { return $node->safe_psql('postgres', q{SELECT DISTINCT fix FROM scd2.diagnose() WHERE problem LIKE 'its slot%'}); }
-sub write_wal { $node->safe_psql('postgres', q{SELECT pg_logical_emit_message(false, 'test', 'x'), pg_switch_wal()}) for 1 .. 9; return; }
+sub write_wal { my ($segments) = @_; $node->safe_psql('postgres', q{SELECT pg_logical_emit_message(false, 'test', 'x'), pg_switch_wal()}) for 1 .. $segments // 9; return; }
 
 sub use_xids
 {
@@ -36,6 +36,19 @@ is($node->safe_psql('postgres', 'SELECT wal_held_bytes > 128 * 1024 * 1024, cata
 $node->safe_psql('postgres', fixes());
 sync($node);
 # The slot moves past a record of the running transactions, which a checkpoint writes.
+$node->safe_psql('postgres', 'CHECKPOINT');
+wait_until($node, 'postgres', q{SELECT NOT EXISTS (SELECT FROM scd2.diagnose() WHERE problem LIKE 'its slot%')}, 'the statement ends it');
+
+# half of what the server lets a slot hold back
+set_setting($node, 'max_slot_wal_keep_size', '80MB');
+stop_workers($node);
+write_wal(2);
+is(problems(), '', 'less than half of max_slot_wal_keep_size: nothing to tell');
+write_wal(1);
+is(problems(), 'its slot holds back so much of WAL', 'more: told of');
+set_setting($node, 'max_slot_wal_keep_size', undef);
+$node->safe_psql('postgres', fixes());
+sync($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
 wait_until($node, 'postgres', q{SELECT NOT EXISTS (SELECT FROM scd2.diagnose() WHERE problem LIKE 'its slot%')}, 'the statement ends it');
 
