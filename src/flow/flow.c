@@ -295,7 +295,10 @@ target_attnum(Scd2Flow *flow, TupleDesc desc, const char *column)
 	return attnum;
 }
 
-/* Types of the columns: as the feed has them, which are the base types of the target's. */
+/*
+ * Types of the columns: as the feed has them, which are the base types of the target's. That stays
+ * locked, so who writes it next finds it so.
+ */
 static void
 read_layout(Scd2Flow *flow)
 {
@@ -348,7 +351,7 @@ read_layout(Scd2Flow *flow)
 	}
 	flow->target_index = scd2_primary_key_index(target);
 	table_close(feed, AccessShareLock);
-	table_close(target, AccessShareLock);
+	table_close(target, NoLock);
 }
 
 /* The memory, if there is one; what type sequences are of. */

@@ -347,10 +347,23 @@ definition(KnownFlow *known)
 	return known->flow;
 }
 
+/*
+ * The same under the lock of who writes the target: while it was waited for, somebody may have
+ * altered that.
+ */
+static Scd2Flow *
+locked_definition(KnownFlow *known)
+{
+	Scd2Flow   *flow = definition(known);
+
+	LockRelationOid(flow->target, RowExclusiveLock);
+	return flow->stale ? definition(known) : flow;
+}
+
 static void
 apply(KnownFlow *known, int64 latest)
 {
-	Scd2Flow   *flow = definition(known);
+	Scd2Flow   *flow = locked_definition(known);
 
 	flow->most_versions = known->most_versions;
 	scd2_apply_batch(flow, &known->state, latest);
@@ -398,14 +411,14 @@ do_work(KnownFlow *known)
 		TimestampTz due;
 
 		if (state->phase == 'c' || (state->phase == 'a' && snapshot_due(known, &due) && due <= GetCurrentTimestamp()))
-			scd2_snapshot_by_worker(definition(known), state);
+			scd2_snapshot_by_worker(locked_definition(known), state);
 	}
 	else if (state->phase == 'c' && state->gap == PG_INT64_MAX)
 	{
 		if (known->flow != NULL)
 			known->flow->stale = true;	/* the source may have lost columns since */
 		lock_feed(known);
-		flow = definition(known);
+		flow = locked_definition(known);
 		unlock_feed(known);
 		scd2_first_copy(flow, state);
 		copied = true;
