@@ -525,49 +525,68 @@ is_true(TupleTableSlot *slot, int column)
 	return !slot->tts_isnull[column] && DatumGetBool(slot->tts_values[column]);
 }
 
+/* Of a key that was erased, and not above what was known of it: as far as that can be told. (An end is of its beginning.) */
+static bool
+is_erased(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	Scd2Flow   *flow = r->flow;
+	int			sequence = is_true(slot, SCD2_ARRIVAL_IS_END) ? SCD2_ARRIVAL_OTHER_END : SCD2_ARRIVAL_SEQUENCE;
+
+	if (flow->erased == NULL || is_true(slot, SCD2_ARRIVAL_TRUNCATE) || slot->tts_isnull[sequence])
+		return false;
+	for (int i = 0; i < flow->nkeys; i++)
+		if (slot->tts_isnull[SCD2_ARRIVAL_COLUMNS + flow->keys[i]])
+			return false;
+	return scd2_erased_has(flow, slot->tts_values + SCD2_ARRIVAL_COLUMNS, slot->tts_values[sequence]);
+}
+
+/*
+ * Is an event not to be applied? Then it is counted, as its beginning if it has two rows. Of what
+ * was erased nothing may be kept, so that is asked first: rejected events and errors show them.
+ */
+static bool
+is_turned_away(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	char	   *invalid = what_is_invalid(r, slot, is_true(slot, SCD2_ARRIVAL_TRUNCATE));
+	bool		is_end = is_true(slot, SCD2_ARRIVAL_IS_END);
+	/* Where the horizon is does not depend on what was erased. */
+	bool		too_late = invalid == NULL && scd2_can_be_too_late(r->flow) && !scd2_lateness_see(r->work, slot);
+
+	if (is_erased(r, slot))
+	{
+		r->work->events += !is_end;
+		r->work->skipped += !is_end;
+		return true;
+	}
+	if (invalid != NULL && !is_end)
+		take_invalid(r, slot, invalid);
+	else if (too_late && !is_end)
+		take_too_late(r, slot);
+	return invalid != NULL || too_late;
+}
+
 static bool
 receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	ArrivalReceiver *r = (ArrivalReceiver *) self;
 	Scd2Work   *work = r->work;
-	Datum	   *columns;
+	Datum	   *columns = slot->tts_values + SCD2_ARRIVAL_COLUMNS;
 	bool		is_delete;
-	bool		is_truncate;
 	bool		is_end;
 	Datum		sequence;
 	Scd2Image  *image = NULL;
-	char	   *invalid;
 	MemoryContext before;
 
 	slot_getallattrs(slot);
 	note_version(r, slot);
-	columns = slot->tts_values + SCD2_ARRIVAL_COLUMNS;
-	is_truncate = is_true(slot, SCD2_ARRIVAL_TRUNCATE);
+	if (!r->cutting && is_turned_away(r, slot))
+		return true;
 	is_delete = is_true(slot, SCD2_ARRIVAL_DELETE);
 	is_end = is_true(slot, SCD2_ARRIVAL_IS_END);
 	sequence = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
-	invalid = what_is_invalid(r, slot, is_truncate);
-	if (invalid != NULL)
-	{
-		if (!is_end)			/* else its beginning says so */
-			take_invalid(r, slot, invalid);
-		return true;
-	}
-	if (scd2_can_be_too_late(r->flow) && !r->cutting && !scd2_lateness_see(work, slot))
-	{
-		if (!is_end)
-			take_too_late(r, slot);
-		return true;
-	}
-	if (is_truncate)
+	if (is_true(slot, SCD2_ARRIVAL_TRUNCATE))
 	{
 		add_truncate(r, sequence);
-		return true;
-	}
-	if (r->flow->erased != NULL && !r->cutting && scd2_erased_has(r->flow, columns, sequence))
-	{
-		work->events += !is_end;
-		work->skipped += !is_end;
 		return true;
 	}
 	begin_keys(r);

@@ -10,7 +10,8 @@
  * A target of events in any order keeps a fingerprint of each erased key with the last sequence
  * that was known of it. An event of that key that is not above comes late: it is not accepted, and
  * counted as skipped. The fingerprint is a hash of the key's values, by the hash functions that go
- * with their equality, seeded with a random number that is the target's.
+ * with their equality, seeded with a random number that is the target's. It outlives a dump: enums,
+ * which would be hashed by oids that they have in this database, are hashed as text.
  */
 #include "postgres.h"
 
@@ -42,11 +43,17 @@ typedef struct ErasedKey
 	Datum		upto;
 } ErasedKey;
 
+typedef struct KeyHash
+{
+	FmgrInfo	function;		/* hashes a value, */
+	bool		as_text;		/* or makes text of it, which is hashed */
+} KeyHash;
+
 struct Scd2Erased
 {
 	uint64		seed;
 	HTAB	   *keys;			/* of ErasedKey */
-	FmgrInfo   *hash;			/* per key column */
+	KeyHash    *hash;			/* per key column */
 };
 
 static void
@@ -98,29 +105,58 @@ key_type(Scd2Flow *flow, int k)
 	return TupleDescAttr(flow->store_desc[SCD2_INSERTS], flow->keys[k])->atttypid;
 }
 
-/* The hash functions of the keys' types, in the current memory context; false: one has none. */
+/* An enum, or made of one. */
 static bool
-find_hash_functions(Scd2Flow *flow, FmgrInfo *hash)
+is_of_enum(Oid type)
+{
+	Oid			element = get_element_type(type);
+
+	if (!OidIsValid(element))
+		element = get_range_subtype(type);
+	return type_is_enum(OidIsValid(element) ? getBaseType(element) : type);
+}
+
+/* How the keys are hashed, in the current memory context; false: one has a type that cannot be. */
+static bool
+find_hash_functions(Scd2Flow *flow, KeyHash *hash)
 {
 	for (int k = 0; k < flow->nkeys; k++)
 	{
 		Oid			proc = lookup_type_cache(key_type(flow, k), TYPECACHE_HASH_EXTENDED_PROC)->hash_extended_proc;
+		bool		varlena;
 
+		hash[k].as_text = is_of_enum(key_type(flow, k));
+		if (hash[k].as_text)
+			getTypeOutputInfo(key_type(flow, k), &proc, &varlena);
 		if (!OidIsValid(proc))
 			return false;
-		fmgr_info_cxt(proc, &hash[k], CurrentMemoryContext);
+		fmgr_info_cxt(proc, &hash[k].function, CurrentMemoryContext);
 	}
 	return flow->nkeys > 0;
 }
 
+static uint64
+hash_value(KeyHash *hash, Oid collation, Datum value, uint64 seed)
+{
+	uint64		result;
+	char	   *text;
+
+	if (!hash->as_text)
+		return DatumGetUInt64(FunctionCall2Coll(&hash->function, collation, value, UInt64GetDatum(seed)));
+	text = OutputFunctionCall(&hash->function, value);
+	result = hash_bytes_extended((unsigned char *) text, strlen(text), seed);
+	pfree(text);
+	return result;
+}
+
 /* "key" in the order of the flow's keys. */
 static uint64
-fingerprint(Scd2Flow *flow, FmgrInfo *hash, uint64 seed, const Datum *key)
+fingerprint(Scd2Flow *flow, KeyHash *hash, uint64 seed, const Datum *key)
 {
 	uint64		all = seed;
 
 	for (int k = 0; k < flow->nkeys; k++)
-		all = hash_combine64(all, DatumGetUInt64(FunctionCall2Coll(&hash[k], flow->key_collation[k], key[k], UInt64GetDatum(seed))));
+		all = hash_combine64(all, hash_value(&hash[k], flow->key_collation[k], key[k], seed));
 	return all;
 }
 
@@ -159,14 +195,14 @@ scd2_key_fingerprint(PG_FUNCTION_ARGS)
 {
 	Scd2Flow   *flow;
 	Relation	target;
-	FmgrInfo   *hash;
+	KeyHash    *hash;
 	Scd2Identity self;
 	bool		hashes;
 	uint64		result = 0;
 
 	SPI_connect();
 	flow = scd2_flow_load(PG_GETARG_INT32(0));
-	hash = palloc0((flow->nkeys + 1) * sizeof(FmgrInfo));
+	hash = palloc0((flow->nkeys + 1) * sizeof(KeyHash));
 	target = table_open(flow->target, AccessShareLock);
 	scd2_become(target->rd_rel->relowner, &self);
 	hashes = find_hash_functions(flow, hash);
@@ -211,7 +247,7 @@ scd2_erased_load(Scd2Flow *flow)
 	if (SPI_processed == 0)
 		return NULL;
 	erased = palloc0(sizeof(Scd2Erased));
-	erased->hash = palloc0(flow->nkeys * sizeof(FmgrInfo));
+	erased->hash = palloc0(flow->nkeys * sizeof(KeyHash));
 	erased->keys = hash_create("pg_scd2 erased keys", SPI_processed, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	if (!find_hash_functions(flow, erased->hash))
 		elog(ERROR, "keys of flow \"%s\" cannot be hashed", flow->name);

@@ -54,6 +54,8 @@ sub create_everything
         ALTER TABLE places_new REPLICA IDENTITY NOTHING;
         CREATE TABLE events (k int, v text, u int, seq int, op text);
         CREATE TABLE struct_events (k int, v text, day date, n int);
+        CREATE TYPE kind AS ENUM ('big', 'small');
+        CREATE TABLE kinds (kind kind, v text, seq int);
         CREATE TABLE products (sku text PRIMARY KEY, price numeric);
         CREATE TABLE disabled (id int PRIMARY KEY);
         CREATE TABLE dropped (id int PRIMARY KEY);
@@ -75,6 +77,7 @@ sub create_everything
         SELECT scd2.create_auto_cdc_flow('struct_history', 'struct_events', '{k}', 'struct(day, n)', column_list => '{k,v}',
             stored_as_scd_type => 2, name => 'the flow of structs');
         SELECT scd2.create_auto_cdc_from_snapshot_flow('prices', 'products', '{sku}', 'bigint', stored_as_scd_type => 2, max_delete_fraction => 1);
+        SELECT scd2.create_auto_cdc_flow('by_kind', 'kinds', '{kind}', 'seq', column_list => '{kind,v}');
         SELECT scd2.create_append_flow('archive', 'log');
         SELECT scd2.enable_change_feed('disabled'), scd2.enable_change_feed('dropped');
         SELECT scd2.create_reader('a reader', 'was_called');});
@@ -94,6 +97,7 @@ sub create_everything
         INSERT INTO products VALUES ('apple', 1), ('bread', 2);
         SELECT scd2.apply_snapshot('prices', 10);
         INSERT INTO log VALUES (1, 'line');
+        INSERT INTO kinds VALUES ('big', 'erased', 10), ('small', 'stays', 10);
         INSERT INTO disabled VALUES (1);
         INSERT INTO dropped VALUES (1);});
     sync($node, $db);
@@ -113,9 +117,11 @@ sub create_everything
         ALTER TABLE dim.history RENAME TO customers_history;
         UPDATE products SET price = 3 WHERE sku = 'apple';
         SELECT scd2.apply_snapshot('prices', 20);
+        DELETE FROM kinds WHERE kind = 'big';
         SELECT scd2.pause_flow('archive');
         INSERT INTO log VALUES (2, 'not appended yet');});
     sync($node, $db);
+    $node->safe_psql($db, q{SET ROLE "the owner"; SELECT * FROM scd2.erase('"Odd, schema".kinds', '{"kind": "big"}')});
     return;
 }
 
@@ -199,9 +205,10 @@ sub goes_on
         SET search_path = "Odd, schema";
         INSERT INTO events VALUES (4, 'late', NULL, 41, 'U'), (4, NULL, NULL, 1200, 'U'), (5, 'too late', 1, 100, 'U');
         INSERT INTO struct_events VALUES (1, 'between', '2026-01-01', 0), (1, 'c', '2026-01-02', 0);
+        INSERT INTO kinds VALUES ('big', 'late', 5);
         SELECT scd2.resume_flow('archive');});
     sync($node, $db);
-    is($node->safe_psql($db, 'SELECT scd2.latest_version()'), $before + 6, "$what: versions go on without a hole");
+    is($node->safe_psql($db, 'SELECT scd2.latest_version()'), $before + 7, "$what: versions go on without a hole");
     is($node->safe_psql($db, q{SELECT "Name", "Region", added FROM dim.customers_history WHERE id = 1 ORDER BY __start_at}),
         "Ana|Norte|constant\nAna|Sur|constant\nAna María|Sur|constant\nAna María|Este|constant", '... the history has the new row');
     is($node->safe_psql($db, q{SELECT "Region" FROM dim.current WHERE id = 1}), 'Este', '... and the current rows');
@@ -209,6 +216,7 @@ sub goes_on
     is($node->safe_psql($db, q{SELECT count(*) FROM scd2_internal.feed f, LATERAL (SELECT * FROM "Odd, schema"."customers' changes" c WHERE c::text LIKE '%changed%') x}), '0', '... the column that stays out stays out');
     is($node->safe_psql($db, q{SELECT v FROM "Odd, schema".places_history WHERE id = 2 AND __end_at IS NULL}), 'newer', '... a partition is followed');
     is($node->safe_psql($db, q{SELECT v, __start_at FROM "Odd, schema".struct_history ORDER BY 2}), "between|(2026-01-01,0)\na|(2026-01-01,1)\nb|(2026-01-01,2)\nc|(2026-01-02,0)", '... structs are compared');
+    is($node->safe_psql($db, q{SELECT v FROM "Odd, schema".by_kind}), 'stays', '... what was erased does not come back with a late event');
     is($node->safe_psql($db, q{SELECT string_agg(id::text, ',' ORDER BY id) FROM "Odd, schema".archive}), '1,2', '... the paused flow goes on where it was');
     is($node->safe_psql($db, q{UPDATE "Odd, schema".products SET price = 4 WHERE sku = 'apple'; SELECT * FROM scd2.apply_snapshot('prices', 30)}), '0|1|0|1', '... the next snapshot is compared with the last');
     is($node->safe_psql($db, q{SELECT count(*) > 0 FROM scd2.read_changes('a reader', NULL::"Odd, schema"."customers' changes")}), 't', '... the reader reads on');
