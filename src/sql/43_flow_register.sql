@@ -69,8 +69,7 @@ DECLARE
     differs text;
     own     name[] := asked.columns;
 BEGIN
-    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table',
-        target::text);
+    PERFORM scd2_internal.check_owner(caller, target);
     IF asked.kind = 'append' OR first.kind = 'append' THEN
         RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
             DETAIL = 'A target that is appended to is kept by such flows only.';
@@ -379,8 +378,7 @@ DECLARE
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
-    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = source),
-                                       'table', source::regclass::text);
+    PERFORM scd2_internal.check_owner(caller, source);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
     asked.options := jsonb_strip_nulls(jsonb_build_object('sequence_by', asked.sequence_by,
         'column_list', column_list, 'except_column_list', except_column_list, 'track_history_column_list', track_list,

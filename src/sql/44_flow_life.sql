@@ -318,6 +318,7 @@ DECLARE
     refreshed scd2_internal.flow;
     state     scd2_internal.flow_state;
 BEGIN
+    PERFORM scd2_internal.check_owner(caller, target) WHERE target IS NOT NULL;
     refreshed := scd2_internal.own_flow(caller, (scd2_internal.first_flow(target)).name);
     PERFORM scd2_internal.check_columns_lost(target, key_filter) WHERE NOT coalesce(allow_loss, false);
     IF key_filter IS NOT NULL THEN

@@ -278,11 +278,11 @@ COMMENT ON FUNCTION scd2_internal.compare_with_sources(regclass, scd2_internal.f
 CREATE FUNCTION scd2_internal.check_target(caller oid, target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    first scd2_internal.flow := scd2_internal.first_flow(target);
+    first scd2_internal.flow;
     query text;
 BEGIN
-    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table',
-        target::text);
+    PERFORM scd2_internal.check_owner(caller, target) WHERE target IS NOT NULL;
+    first := scd2_internal.first_flow(target);
     PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
     FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q LOOP

@@ -146,13 +146,13 @@ CREATE FUNCTION scd2_internal.purge_history(caller oid, target regclass, older_t
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    first   scd2_internal.flow := scd2_internal.check_can_purge(target);
+    first   scd2_internal.flow;
     before  text;
     horizon text;
     ended   bigint;
 BEGIN
-    PERFORM scd2_internal.check_member(caller, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target), 'table',
-        target::text);
+    PERFORM scd2_internal.check_owner(caller, target) WHERE target IS NOT NULL;
+    first := scd2_internal.check_can_purge(target);
     IF older_than IS NULL THEN
         PERFORM scd2_internal.refuse('22004', 'older_than must not be NULL');
     END IF;
