@@ -216,13 +216,16 @@ open_everything(Scd2Position *position)
 	CommitTransactionCommand();
 }
 
-/* So far, every commit is captured; tells who waits. */
+/*
+ * So far, every commit is captured; tells who waits. But not before we have heard that the position
+ * is no longer ours, if it is not: what was read is read before this is asked.
+ */
 static void
 publish(XLogRecPtr captured)
 {
 	pg_atomic_write_u64(&db->version, (uint64) batch->version);
 	pg_atomic_write_u64(&db->spilled, scd2_decoder_spilled());
-	if (captured > pg_atomic_read_u64(&db->captured_lsn))
+	if (captured > pg_atomic_read_u64(&db->captured_lsn) && scd2_capture_has_heard(db))
 	{
 		pg_atomic_write_u64(&db->captured_lsn, captured);
 		scd2_progress();

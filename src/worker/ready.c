@@ -180,6 +180,9 @@ capture_state(char *error)
 	state = db->state;
 	strlcpy(error, db->error, SCD2_ERROR_LEN);
 	LWLockRelease(scd2_shmem->lock);
+	/* scd2.resume_capture() may just have taken the position from it. */
+	if (state == SCD2_CAPTURE_RUNNING && !scd2_capture_has_heard(db))
+		state = SCD2_CAPTURE_STARTING;
 	return state;
 }
 

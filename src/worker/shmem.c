@@ -67,6 +67,7 @@ init_database(Scd2Database *db)
 	pg_atomic_init_u64(&db->moved_from, 0);
 	pg_atomic_init_u64(&db->moved_to, 0);
 	pg_atomic_init_u32(&db->recheck, 0);
+	pg_atomic_init_u32(&db->rechecked, 0);
 	pg_atomic_init_u32(&db->run_now, 0);
 	pg_atomic_init_u64(&db->look_since, 0);
 	pg_atomic_init_u32(&db->flows_changed, 0);
@@ -183,6 +184,7 @@ scd2_want_workers(Oid dboid)
 		if (db->state == SCD2_CAPTURE_STOPPED || db->state == SCD2_CAPTURE_COPY)
 			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */
 		db->wanted = true;
+		db->wishes++;
 		scd2_retry_now(db);
 		pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
 	}
@@ -195,15 +197,26 @@ scd2_want_workers(Oid dboid)
 	scd2_wake_launcher();
 }
 
-/* The launcher found that a database is gone, or has no extension, and no process of ours is in it. */
+/*
+ * The launcher found that a database is gone, or has no extension, and no process of ours is in it.
+ * Nothing is done if somebody wants workers by now.
+ */
 void
 scd2_free_database(Scd2Database *db)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	db->dboid = InvalidOid;
-	db->wanted = false;
-	pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
+	if (!db->wanted)
+	{
+		db->dboid = InvalidOid;
+		pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
+	}
 	LWLockRelease(scd2_shmem->lock);
+}
+
+bool
+scd2_capture_has_heard(Scd2Database *db)
+{
+	return pg_atomic_read_u32(&db->rechecked) == pg_atomic_read_u32(&db->recheck);
 }
 
 int64

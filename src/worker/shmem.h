@@ -33,6 +33,7 @@ typedef struct Scd2Database
 {
 	Oid			dboid;			/* InvalidOid: the entry is free */
 	bool		wanted;			/* the launcher keeps workers running */
+	uint32		wishes;			/* grows whenever somebody wants them */
 	int			napply;			/* apply workers wanted */
 	Scd2CaptureState state;
 	pid_t		capture_pid;	/* 0: none */
@@ -57,7 +58,8 @@ typedef struct Scd2Database
 	pg_atomic_uint64 moved_at;	/* when it was captured */
 	pg_atomic_uint64 moved_from;	/* its own time, */
 	pg_atomic_uint64 moved_to;	/* and its version's */
-	pg_atomic_uint32 recheck;	/* something asks the workers: extension still there, not stopped? */
+	pg_atomic_uint32 recheck;	/* grows when the workers shall look: extension there, not stopped, position theirs? */
+	pg_atomic_uint32 rechecked; /* as far as the capture worker has looked */
 	pg_atomic_uint32 run_now;	/* grows when flows with a refresh_interval shall not wait for it */
 	pg_atomic_uint64 look_since;	/* a TimestampTz: flows that take snapshots shall have looked at their source since then */
 	pg_atomic_uint32 flows_changed; /* grows whenever a flow's definition or state may have changed */
@@ -83,6 +85,12 @@ extern bool scd2_shmem_available(void);
  * Cheap: may be asked at each commit.
  */
 extern Scd2Database *scd2_my_database(void);
+
+/*
+ * Has the capture worker heard everything that it was asked? Until then it may be one that captures
+ * for a position that is another's by now.
+ */
+extern bool scd2_capture_has_heard(Scd2Database *db);
 
 /* For the launcher: the caller of the first and the last holds the lock. */
 extern Scd2Database *scd2_find_database(Oid dboid);

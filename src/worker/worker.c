@@ -44,6 +44,8 @@ bool		scd2_in_worker = false;
 static Scd2Database *me = NULL;
 static Scd2WorkerArg my_arg;
 static bool ends_quietly = false;
+static uint32 wishes_seen = 0;	/* when we looked last whether we are wanted */
+static uint32 recheck_seen = 0; /* likewise */
 static volatile sig_atomic_t told_to_end = false;
 
 static const char *const fixed_settings[][2] = {
@@ -127,7 +129,10 @@ leave(int code, Datum arg)
 	ConditionVariableBroadcast(&me->progress);
 }
 
-/* Ends this process without a word; "wanted" false: the launcher does not start it again until asked. */
+/*
+ * Ends this process without a word; "wanted" false: the launcher does not start it again until asked.
+ * Who asked since we looked is not let down: the next one looks again.
+ */
 static void
 end_quietly(bool wanted, Scd2CaptureState state)
 {
@@ -135,8 +140,9 @@ end_quietly(bool wanted, Scd2CaptureState state)
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	if (my_arg.apply_slot < 0)
 	{
+		wanted |= me->wishes != wishes_seen;
 		me->wanted = wanted;
-		me->state = state;
+		me->state = wanted ? SCD2_CAPTURE_OFF : state;
 	}
 	LWLockRelease(scd2_shmem->lock);
 	scd2_wake_launcher();
@@ -345,6 +351,19 @@ check_wanted(void)
 	pfree(version);
 }
 
+/* Looks whether we are wanted, and says so. */
+static void
+look_again(void)
+{
+	recheck_seen = pg_atomic_read_u32(&me->recheck);
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	wishes_seen = me->wishes;
+	LWLockRelease(scd2_shmem->lock);
+	check_wanted();
+	if (my_arg.apply_slot < 0)
+		pg_atomic_write_u32(&me->rechecked, recheck_seen);
+}
+
 Scd2Database *
 scd2_worker_begin(Scd2WorkerArg *arg)
 {
@@ -359,16 +378,13 @@ scd2_worker_begin(Scd2WorkerArg *arg)
 	BackgroundWorkerInitializeConnectionByOid(my_arg.dboid, InvalidOid, 0);
 	fix_settings();
 	scd2_in_worker = true;
-	check_wanted();
+	look_again();
 	return me;
 }
 
 void
 scd2_worker_wait(long ms)
 {
-	static uint32 recheck_seen = 0;
-	uint32		recheck;
-
 	if (ms != 0)
 	{
 		(void) WaitLatch(MyLatch,
@@ -384,12 +400,8 @@ scd2_worker_wait(long ms)
 		if (!scd2_enabled)
 			end_quietly(true, SCD2_CAPTURE_OFF);
 	}
-	recheck = pg_atomic_read_u32(&me->recheck);
-	if (recheck != recheck_seen)
-	{
-		recheck_seen = recheck;
-		check_wanted();
-	}
+	if (pg_atomic_read_u32(&me->recheck) != recheck_seen)
+		look_again();
 }
 
 /* Every line in the log says whose it is. */
@@ -421,7 +433,7 @@ scd2_worker_run(void (*loop)(void))
 		error = CopyErrorData();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		check_wanted();
+		look_again();
 		note_error(error->message);
 		ReThrowError(error);
 	}

@@ -117,6 +117,24 @@ $node->poll_query_until('less', q{SELECT count(*) = 1 FROM dim.customers_history
 is($node->safe_psql('less', q{SELECT count(*) FROM scd2.check_target('dim.customers_history')}), '0', '... and the others go on');
 is($node->safe_psql('less', q{SELECT phase FROM scd2_internal.flow_state s JOIN scd2_internal.flow f USING (flow_id) WHERE f.name = 'totals'}) =~ /apply|failed/, 1, '... a flow without its target harms nobody');
 
+# a worker that is slow to hear that its position is another's: nobody takes it for the one that captures
+$template = 'with_extension';
+new_database('slow');
+sync($node, 'slow');
+my $slow = wait_capture($node, 'slow');
+wait_until($node, 'slow', "SELECT state = 'idle' FROM pg_stat_activity WHERE pid = $slow", 'the worker rests');
+kill 'STOP', $slow;
+restore('slow');
+$node->safe_psql('slow', 'SELECT scd2.resume_capture(no_gap => true)');
+is($node->safe_psql('slow', 'SELECT state, pid FROM scd2_internal.capture_status()'), "starting|$slow", 'a worker that has not heard of the restore does not count as running');
+kill 'CONT', $slow;
+wait_capture($node, 'slow');
+is($node->safe_psql('slow', q{SELECT p.slot = s.slot_name FROM scd2_internal.position p, pg_replication_slots s WHERE s.database = 'slow'}), 't', '... the next one has the slot');
+$node->safe_psql('slow', q{UPDATE "Odd, schema".customers SET "Region" = 'Este' WHERE id = 1});
+sync($node, 'slow');
+is($node->safe_psql('slow', q{SELECT count(*) FROM dim.customers_history WHERE "Region" = 'Este'}), '1', '... and captures');
+$template = 'template0';
+
 # nothing was ever enabled: nothing to resume
 new_database('pristine', 'CREATE EXTENSION pg_scd2');
 wait_capture($node, 'pristine');
