@@ -9,8 +9,9 @@ use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(new_node create_audited_table start_writer finish_writer kill_backend sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded stop_workers lose_slot targets_are_right);
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer crash sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded stop_workers lose_slot targets_are_right);
 
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
@@ -105,12 +106,22 @@ sub targets_are_right
     return;
 }
 
-# Signal 9: to one of the server's processes, so that the postmaster takes it for a crash.
-sub kill_backend
+# crash(NODE, PID): signal 9 to one of the server's processes, which the postmaster takes for a crash
+# of all; returns when the server is back. Until the postmaster has seen it, the process is listed.
+sub crash
 {
-    my ($pid) = @_;
-    die "no pid" unless $pid && $pid =~ /^\d+$/;
-    return kill 9, $pid;
+    my ($node, $pid) = @_;
+    die 'no pid' unless $pid && $pid =~ /^\d+$/;
+    kill 9, $pid;
+    # The query is an argument: a psql that cannot connect ends before it has read what it is given.
+    my @query = ('psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid");
+    for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+    {
+        IPC::Run::run(\@query, '<', \undef, '>', \my $listed, '2>', \my $refused);
+        return if $listed eq "0\n";
+        sleep 0.1;
+    }
+    die 'the server did not come back';
 }
 
 # set_setting(NODE, NAME, VALUE): a setting of the whole server; without a value it is reset.

@@ -14,9 +14,8 @@ for my $round (1 .. 6)
 {
     my $writer = start_writer($node, 'postgres', 4);
     select(undef, undef, undef, 0.3 + rand(1.2));
-    kill_backend(wait_capture($node));
+    crash($node, wait_capture($node));
     finish_writer($writer);
-    $node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
     sync($node);
     feed_is_right($node, 'postgres', "after crash $round");
 }

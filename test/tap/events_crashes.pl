@@ -78,20 +78,10 @@ sub pid_of
     return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'pg_scd2 $type%' ORDER BY random() LIMIT 1");
 }
 
-# All of the server dies with the process, and comes back.
-sub crash
-{
-    my ($pid) = @_;
-    return unless $pid;
-    kill_backend($pid);
-    $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)") or die 'the server did not come back';
-    return;
-}
-
 my @points = ('decoded', 'committed', 'applied', 'applied and committed');
 my %INCIDENTS = (
-    'SIGKILL of capture' => sub { crash(wait_capture($node)); return; },
-    'SIGKILL of apply'   => sub { crash(pid_of('apply')); return; },
+    'SIGKILL of capture' => sub { crash($node, wait_capture($node)); return; },
+    'SIGKILL of apply'   => sub { my $pid = pid_of('apply'); crash($node, $pid) if $pid; return; },
     'immediate stop'     => sub { $node->stop('immediate'); $node->start; return; },
     'workers terminated' => sub {
         for (1 .. 4)

@@ -22,8 +22,7 @@ for my $round (1 .. 4)
     kill 'STOP', $wal_writer;
     $node->safe_psql('postgres', "BEGIN; INSERT INTO elsewhere SELECT repeat('x', 1000) FROM generate_series(1, 25000); UPDATE t SET v = $round WHERE id = 1; COMMIT");
     select(undef, undef, undef, 0.5);
-    kill 'KILL', $wal_writer;
-    $node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+    crash($node, $wal_writer);
     my ($result, $stdout, $stderr) = $node->psql('postgres', "SELECT scd2.sync('50 s')");
     is($stderr, '', "capture goes on after crash $round");
     feed_is_right($node, 'postgres', "after crash $round");

@@ -52,14 +52,12 @@ sub gate
 
 my $waiting = q{FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'};
 
-sub crash
+sub crash_at
 {
     my ($gate) = @_;
     wait_until($node, 'postgres', "SELECT count(*) = 1 $waiting", 'somebody waits at the gate');
     my $pid = $node->safe_psql('postgres', "SELECT pid $waiting");
-    kill_backend($pid);
-    # As long as the postmaster has not seen it, the process is still listed.
-    $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)") or die 'no server';
+    crash($node, $pid);
     eval { $gate->quit };
 }
 
@@ -68,13 +66,13 @@ my $differs = "SELECT count(*) FROM ((TABLE parts EXCEPT $open) UNION ALL ($open
 
 my $gate = gate(1);
 load(1);
-crash($gate);
+crash_at($gate);
 wait_until($node, 'postgres', q{SELECT count(*) = 2 FROM scd2.batches WHERE flow = 'by_worker'}, 'read again after a crash while it was read');
 is($node->safe_psql('postgres', $differs), '0', 'and what it says is in the history');
 
 $gate = gate(2);
 load(2);
-crash($gate);
+crash_at($gate);
 wait_until($node, 'postgres', q{SELECT count(*) = 3 FROM scd2.batches WHERE flow = 'by_worker'}, 'written again after a crash while it was written');
 is($node->safe_psql('postgres', $differs), '0', 'and what it says is in the history');
 is($node->safe_psql('postgres', 'SELECT __start_at, count(*) FROM h WHERE __end_at IS NULL GROUP BY 1 ORDER BY 1'), "10|10560\n12|9240", 'versions begin when they were loaded')
@@ -92,7 +90,7 @@ is($node->safe_psql('postgres', 'SELECT id, v, __start_at, __end_at FROM h WHERE
 $gate = gate(2);
 my $hand = $node->background_psql('postgres', on_error_stop => 0);
 $hand->query_until(qr/begun/, "\\echo begun\nSELECT * FROM scd2.apply_snapshot('by_hand', 12);\n");
-crash($gate);
+crash_at($gate);
 eval { $hand->quit };
 is($node->safe_psql('postgres', 'SELECT count(*), max(v) FROM c'), '20000|1', 'by hand: nothing of it is there after a crash');
 is($node->safe_psql('postgres', q{SELECT * FROM scd2.apply_snapshot('by_hand', 12)}), '0|9240|200|10560', 'and it can be applied again');
