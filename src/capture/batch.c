@@ -6,8 +6,9 @@
  * Rules.
  *
  * A transaction takes a version with its first row (or with the failure of a feed, or its repair: a
- * gap has a version of its own), and never otherwise: versions are dense. The clock is strictly monotone over
- * versions and control records (clock.c).
+ * gap has a version of its own), and never otherwise: versions are dense. One that makes a gap which
+ * is repaired by itself takes two, that of the gap and that of the repair behind it. The clock is
+ * strictly monotone over versions and control records (clock.c).
  *
  * Rows are kept per feed (rows.c), and spill to a temporary file. They are formed in the feed's
  * layout at once, so that nothing points into the decoder's memory. In memory all buffers together
@@ -145,6 +146,7 @@ scd2_batch_begin_transaction(Scd2Batch *batch, TransactionId xid, TimestampTz co
 	batch->full_xid = full_xid(xid);
 	batch->commit_time = commit_time;
 	batch->has_version = false;
+	batch->repairs = false;
 	batch->ordinal = 0;
 	batch->first_control = list_length(batch->controls);
 }
@@ -176,6 +178,11 @@ void
 scd2_batch_end_transaction(Scd2Batch *batch, XLogRecPtr end_lsn)
 {
 	batch->end_lsn = end_lsn;
+	if (batch->repairs)
+	{
+		batch->has_version = false;
+		scd2_batch_take_version(batch);
+	}
 
 	/* A flow begins with the source as its transaction left it, at the time of that version if it has one. */
 	for (int i = batch->first_control; i < list_length(batch->controls); i++)
@@ -363,11 +370,29 @@ scd2_batch_change_columns(Scd2Batch *batch, Scd2Feed *feed)
 void
 scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why)
 {
-	if (feed->failure)
+	if (feed->failure && !feed->repairs)
 		return;
 	scd2_batch_take_version(batch);
 	touch_feed(batch, feed);
 	feed->failure = MemoryContextStrdup(feed->cxt, why);
 	feed->failed_version = batch->version;
+	feed->repairs = false;
 	batch->changes++;
+}
+
+/*
+ * The rows of a feed's source got values of their own, which left no trace in the log, in the
+ * transaction at hand: it has a gap, and behind the transaction its repair begins. What else the
+ * transaction did to the table will be seen by that; its columns are followed on. The batch ends, as
+ * the feed can take rows again only when that is written.
+ */
+void
+scd2_batch_repair_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why)
+{
+	if (feed->failure)
+		return;
+	scd2_batch_fail_feed(batch, feed, why);
+	feed->repairs = true;
+	batch->repairs = true;
+	batch->ends = true;
 }

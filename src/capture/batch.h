@@ -74,6 +74,8 @@ typedef struct Scd2Feed
 	char	   *misfit;			/* why the source as it is now does not fit the feed; NULL: it does */
 	char	   *failure;		/* why the feed cannot go on; NULL: it can */
 	int64		failed_version; /* the first version it lacks */
+	bool		repairs;		/* a repair of that begins behind the transaction at hand, */
+	bool		goes_on;		/* and has begun */
 } Scd2Feed;
 
 /* A control record met in the log, with its place. */
@@ -115,6 +117,7 @@ typedef struct Scd2Batch
 	uint64		full_xid;
 	TimestampTz commit_time;
 	bool		has_version;
+	bool		repairs;		/* there are feeds whose repair begins behind it */
 	TimestampTz version_timestamp;	/* of its version */
 	int			ordinal;
 	int			first_control;	/* length of controls when it began */
@@ -132,5 +135,6 @@ extern void scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeTyp
 extern void scd2_batch_add_control(Scd2Batch *batch, Scd2Control *control);
 extern void scd2_batch_change_columns(Scd2Batch *batch, Scd2Feed *feed);
 extern void scd2_batch_fail_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why);
+extern void scd2_batch_repair_feed(Scd2Batch *batch, Scd2Feed *feed, const char *why);
 
 #endif							/* SCD2_CAPTURE_BATCH_H */

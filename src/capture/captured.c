@@ -135,7 +135,10 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
-/* A feed that is being repaired. While it was not captured nothing was followed. */
+/*
+ * A feed whose repair has just begun. While it was not captured nothing was followed. (In the
+ * decoder's absence the columns are those of now: one that goes on takes them from the log.)
+ */
 static void
 catch_up_columns(Scd2Batch *batch, Scd2Feed *feed)
 {
@@ -166,7 +169,7 @@ scd2_captured_load(Scd2Batch *batch)
 	ListCell   *lc;
 
 	SPI_connect();
-	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid, s.resync_version IS NOT NULL FROM scd2_internal.feed_state s"
+	if (SPI_execute("SELECT s.feed_id, s.source_relid, s.feed_relid, s.catches_up FROM scd2_internal.feed_state s"
 					" WHERE s.state = 'running' AND s.source_relid <> 0::oid AND " SCD2_AT_HOME("s")
 					" ORDER BY s.feed_id", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.feed_state");

@@ -111,7 +111,7 @@ follow_columns(Scd2Feed *feed, const Scd2Control *control)
 {
 	int			gone;
 
-	if (feed == NULL || feed->failure)
+	if (feed == NULL || (feed->failure && !feed->repairs))
 		return;
 	gone = scd2_layout_gone(feed);
 	scd2_layout_exclude(feed, control->detail);
@@ -178,6 +178,8 @@ heed(Scd2Control *control)
 	}
 	else if (strcmp(control->kind, "gap") == 0 && feed != NULL)
 		scd2_batch_fail_feed(batch, feed, control->detail);
+	else if (strcmp(control->kind, "rewrite") == 0 && feed != NULL)
+		scd2_batch_repair_feed(batch, feed, control->detail);
 }
 
 /* A row of scd2_internal.control; columns are found by name, as they were then. */

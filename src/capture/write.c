@@ -6,6 +6,10 @@
  * fail for good, the transaction is rolled back and done again with a savepoint per feed: the ones
  * that fail get state "failed" with a gap from their first version in the batch, the others their
  * rows. Any other error ends the worker, and the next one begins at the position.
+ *
+ * A feed whose gap is of a rewrite (scd2_batch_repair_feed()) is repaired from the end of the batch
+ * on, as scd2.resync() would have it, if there is something to compare its source with. It never
+ * ceased to be captured then.
  */
 #include "postgres.h"
 
@@ -127,7 +131,10 @@ begin_flow(Scd2Control *control)
 			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1 FOR KEY SHARE", 3, types, values, NULL);
 }
 
-/* What the repair of a feed brings stands at this place. A feed that is not broken (any more) needs none. */
+/*
+ * What the repair of a feed brings stands at this place. A feed that is not broken (any more) needs
+ * none. Since it failed nothing was followed.
+ */
 static void
 begin_resync(Scd2Control *control)
 {
@@ -136,9 +143,23 @@ begin_resync(Scd2Control *control)
 		Int32GetDatum(control->feed_id), Int64GetDatum(control->version), TimestampTzGetDatum(control->timestamp)
 	};
 
-	execute("UPDATE scd2_internal.feed_state SET state = 'running', resync_version = $2, resync_timestamp = $3, resync_failures = 0, resync_retry_at = NULL"
+	execute("UPDATE scd2_internal.feed_state SET state = 'running', resync_version = $2, resync_timestamp = $3, resync_failures = 0, resync_retry_at = NULL, catches_up = true"
 			" WHERE feed_id = $1 AND state = 'failed' AND broken_at IS NOT NULL", 3, types, values, NULL);
 	scd2_feed_set_latest(control->feed_id, control->version);
+}
+
+/* False: there is nothing to compare the feed's source with. */
+static bool
+begin_repair(const Scd2Batch *batch, const Scd2Feed *feed)
+{
+	Oid			types[] = {INT4OID, INT8OID, TIMESTAMPTZOID};
+	Datum		values[] = {
+		Int32GetDatum(feed->feed_id), Int64GetDatum(batch->version), TimestampTzGetDatum(batch->version_timestamp)
+	};
+	bool		isnull;
+
+	execute("SELECT scd2_internal.begin_repair($1, $2, $3)", 3, types, values, NULL);
+	return DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
 /* A feed that was disabled meanwhile, further on in the log, may well be gone. */
@@ -162,9 +183,14 @@ record_failure(const Scd2Feed *feed)
 
 	execute("UPDATE scd2_internal.feed_state"
 			" SET state = 'failed', gap = int8range(least(lower(gap), $2), NULL), broken_at = least(broken_at, $2), resync_version = NULL,"
-			"     error = $3, error_at = clock_timestamp()"
+			"     catches_up = false, error = $3, error_at = clock_timestamp()"
 			" WHERE feed_id = $1 AND state = 'running'", 3, types, values, NULL);
-	ereport(WARNING,
+}
+
+static void
+tell_of_failure(const Scd2Feed *feed)
+{
+	ereport(feed->goes_on ? LOG : WARNING,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("the change data feed of table %s has a gap from version " INT64_FORMAT " on: %s",
 					scd2_relation_name(feed->source_relid), feed->failed_version, feed->failure)));
@@ -208,8 +234,12 @@ apply_failures(Scd2Batch *batch)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->failure && !is_disabled(feed->feed_id))
-			record_failure(feed);
+		feed->goes_on = false;
+		if (feed->failure == NULL || is_disabled(feed->feed_id))
+			continue;
+		record_failure(feed);
+		feed->goes_on = feed->repairs && begin_repair(batch, feed);
+		tell_of_failure(feed);
 	}
 	SPI_finish();
 }
@@ -240,6 +270,7 @@ write_feed_alone(Scd2Feed *feed)
 		RollbackAndReleaseCurrentSubTransaction();
 		feed->failure = MemoryContextStrdup(feed->cxt, error->message);
 		feed->failed_version = feed->first_version;
+		feed->repairs = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
@@ -272,9 +303,12 @@ write_all(Scd2Batch *batch, bool alone)
 	commit_transaction();
 }
 
-/* Feeds that failed are captured no longer: repair is another beginning. */
+/*
+ * Feeds that failed are captured no longer: resync() is another beginning. Those whose repair has
+ * begun go on; its version is their last.
+ */
 static void
-drop_failed(Scd2Batch *batch)
+settle_failed(Scd2Batch *batch)
 {
 	ListCell   *lc;
 
@@ -282,7 +316,14 @@ drop_failed(Scd2Batch *batch)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->failure)
+		if (feed->goes_on)
+		{
+			feed->failure = NULL;
+			feed->repairs = feed->goes_on = false;
+			feed->last_version = batch->version;
+			scd2_feed_set_latest(feed->feed_id, batch->version);
+		}
+		else if (feed->failure)
 			scd2_captured_remove(feed->feed_id);
 	}
 }
@@ -316,7 +357,7 @@ scd2_write_batch(Scd2Batch *batch)
 	if (again)
 		write_all(batch, true);
 	scd2_captured_settle(batch->feeds);
-	drop_failed(batch);
+	settle_failed(batch);
 }
 
 /* Moves the position alone. */

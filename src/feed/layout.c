@@ -508,7 +508,7 @@ scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 v
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 
 	let_go(feed, source, version);
-	for (int i = 0; i < source->natts && feed->failure == NULL; i++)
+	for (int i = 0; i < source->natts && (feed->failure == NULL || feed->repairs); i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(source, i);
 		int			at;

@@ -57,12 +57,12 @@ CREATE TABLE scd2_internal.switch (
 -- order, then deleted by the worker.
 CREATE TABLE scd2_internal.control (
     control_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns', 'partition emptied', 'resync')),
+    kind         text NOT NULL CHECK (kind IN ('enable feed', 'disable feed', 'begin flow', 'gap', 'columns', 'partition emptied', 'resync', 'rewrite')),
     feed_id      integer,
     flow_id      integer,
     source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf; partition emptied: the partition
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
-    detail       text,                                  -- gap: why; enable feed, columns: the columns that stay out, an array
+    detail       text,                                  -- gap, rewrite: why; enable feed, columns: the columns that stay out, an array
     settled      boolean NOT NULL DEFAULT false         -- its place in the log was lost: not heeded if it is met after all
 );
 
@@ -113,6 +113,7 @@ CREATE TABLE scd2_internal.feed_state (
     resync_timestamp timestamptz,                       -- of this time
     resync_failures  integer NOT NULL DEFAULT 0,        -- in a row,
     resync_retry_at  timestamptz,                       -- and not before
+    catches_up       boolean NOT NULL DEFAULT false,    -- its columns were not followed while it was not captured
     repaired_version bigint NOT NULL DEFAULT 0,         -- of the last repair: its rows do not lie in the order of versions
     error            text,
     error_at         timestamptz,

@@ -3,7 +3,7 @@
 -- The decoder shows a table's columns as they were when each change was made. But what an ALTER TABLE did to the
 -- rows that were there, only it can tell: so each one on a captured table leaves a control record, at which capture
 -- looks at the columns (src/feed/layout.c); and where the values of rows changed without a trace, one that declares
--- the feed's gap.
+-- the feed's gap, and has it repaired where there is a target to compare the table with (38_resync.sql).
 
 CREATE FUNCTION scd2_internal.leaf_with_rows(relation oid) RETURNS oid
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -155,6 +155,22 @@ CREATE EVENT TRIGGER scd2_on_drop ON sql_drop EXECUTE FUNCTION scd2_internal.on_
 ALTER EVENT TRIGGER scd2_on_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_drop IS 'Columns and partitions of captured tables that go with something else';
 
+-- Whether there is a target to compare with, capture looks again: a flow may begin in this transaction, or go.
+CREATE FUNCTION scd2_internal.declare_rewrite(f scd2_internal.feed, why text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO scd2_internal.control (kind, feed_id, detail) VALUES ('rewrite', f.feed_id, why);
+    IF scd2_internal.is_comparable(f) THEN
+        RAISE NOTICE '%', why USING DETAIL = 'A worker compares the table with a target of it: what differs comes as the changes of one version.',
+            HINT = 'SELECT scd2.sync(); -- waits for it';
+    ELSE
+        RAISE WARNING 'the change data feed of table "%" has a gap from here on: %', scd2_internal.label(f.source_relid), why
+            USING HINT = 'SELECT * FROM scd2.diagnose();';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.declare_rewrite(scd2_internal.feed, text) IS
+    'Leaves the control record of a gap that is repaired if there is a target to compare with: a NOTICE, else a WARNING';
+
 -- Called by the trigger of src/feed/rewrite.c, before the table is rewritten.
 CREATE FUNCTION scd2_internal.table_rewritten(relation oid, reason integer, given_values text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -165,11 +181,11 @@ BEGIN
     IF f.feed_id IS NULL OR NOT (reason & 2 > 0 OR reason & 4 > 0 AND given_values IS NOT NULL) OR NOT scd2_internal.has_rows(relation) THEN
         RETURN;
     END IF;
-    PERFORM scd2_internal.declare_gap(f, format('rows of table %s got values of their own in column %s: they left no trace in the log',
-            relation::regclass, coalesce(given_values, '(a generated one)')), 'SELECT * FROM scd2.diagnose();');
+    PERFORM scd2_internal.declare_rewrite(f, format('rows of table %s got values of their own in column %s: they left no trace in the log',
+            relation::regclass, coalesce(given_values, '(a generated one)')));
 END $$;
 COMMENT ON FUNCTION scd2_internal.table_rewritten(oid, integer, text) IS
-    'Declares a gap where a rewrite gives rows values that cannot be known: a default that is not constant, USING, a stored generated column';
+    'Declares a gap, to be repaired, where a rewrite gives rows values that cannot be known: a default that is not constant, USING, a stored generated column';
 
 CREATE FUNCTION scd2_internal.on_table_rewrite() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_table_rewrite' LANGUAGE C;
 COMMENT ON FUNCTION scd2_internal.on_table_rewrite() IS 'Finds out which columns get values of their own, and calls table_rewritten()';
@@ -183,6 +199,7 @@ CREATE FUNCTION scd2_internal.columns_changed(feed integer) RETURNS void
 DECLARE
     excepted name[] := ARRAY(SELECT c.name FROM scd2_internal.feed_column c WHERE c.feed_id = feed AND c.feed_attnum = 0 ORDER BY c.source_attnum);
 BEGIN
+    UPDATE scd2_internal.feed_state s SET catches_up = false WHERE s.feed_id = feed AND s.catches_up;
     INSERT INTO scd2_internal.feed_layout AS l (feed_id, changes) VALUES (feed, 1) ON CONFLICT (feed_id) DO UPDATE SET changes = l.changes + 1;
     -- Only names change here.
     UPDATE scd2_internal.feed f SET except_columns = excepted

@@ -8,6 +8,10 @@
 -- The flows go on through version R as through any other: rows that are as they were are in no difference and are not
 -- touched.
 --
+-- A rewrite of the table that gives its rows values which the log does not show (35_feed_columns.sql) is repaired in
+-- the same way, without being asked, from the end of the transaction that did it, if there is a target to compare
+-- with: capture begins that with the gap, and goes on following the table's columns, so nothing has to be caught up.
+--
 -- Which target: one that a flow keeps alone, without a filter, from the feed's rows as they are; the one with most
 -- columns. Where no target shows a column, what it was before the gap is not known: then readers are still
 -- refused to cross the gap, which ends before R, and flows that need such a column fail and say what can be done.
@@ -58,7 +62,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO s FROM scd2_internal.feed_state x WHERE x.feed_id = f.feed_id;
     IF s.resync_version IS NOT NULL
-       OR EXISTS (SELECT FROM scd2_internal.control c WHERE c.kind = 'resync' AND c.feed_id = f.feed_id AND NOT c.settled) THEN
+       OR EXISTS (SELECT FROM scd2_internal.control c WHERE c.kind IN ('resync', 'rewrite') AND c.feed_id = f.feed_id AND NOT c.settled) THEN
         RAISE NOTICE 'the change data feed of table "%" is being repaired already', scd2_internal.label(f.source_relid);
         RETURN false;
     ELSIF s.broken_at IS NULL THEN
@@ -127,6 +131,29 @@ CREATE FUNCTION scd2_internal.resync_candidates(f scd2_internal.feed)
 $$;
 COMMENT ON FUNCTION scd2_internal.resync_candidates(scd2_internal.feed) IS
     'Flows over a feed whose targets show the source as of their watermarks, and how many of its columns; the best first';
+
+-- A flow that has not made its copy begins behind the repair.
+CREATE FUNCTION scd2_internal.is_comparable(f scd2_internal.feed) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.resync_candidates(f))
+        OR EXISTS (SELECT FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id)
+                   WHERE w.feed_id = f.feed_id AND (s.flow_id IS NULL OR s.phase = 'copy' AND NOT s.rereads))
+$$;
+COMMENT ON FUNCTION scd2_internal.is_comparable(scd2_internal.feed) IS
+    'Whether a repair of a feed that nobody asked for brings its flows on';
+
+-- Called by capture, with the gap in the same transaction.
+CREATE FUNCTION scd2_internal.begin_repair(id integer, version bigint, at timestamptz) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE scd2_internal.feed_state s SET state = 'running', resync_version = version, resync_timestamp = at,
+        resync_failures = 0, resync_retry_at = NULL
+        WHERE s.feed_id = id AND s.state = 'failed' AND s.broken_at IS NOT NULL
+          AND (SELECT scd2_internal.is_comparable(f) FROM scd2_internal.feed f WHERE f.feed_id = id);
+    RETURN FOUND;
+END $$;
+COMMENT ON FUNCTION scd2_internal.begin_repair(integer, bigint, timestamptz) IS
+    'Has a feed that got a gap by a rewrite be repaired from this version on; false: there is nothing to compare with';
 
 -- Has the flow all that was captured before the gap?
 CREATE FUNCTION scd2_internal.stands_before_gap(f scd2_internal.feed, state scd2_internal.flow_state, broken_at bigint) RETURNS boolean
@@ -219,7 +246,8 @@ BEGIN
     END IF;
     behind := coalesce(scd2_internal.columns_pending(id), scd2_internal.layout_misfit(f.source_relid, f.except_columns, f.feed_relid));
     IF behind IS NOT NULL THEN              -- capture has not followed the source's columns yet
-        IF clock_timestamp() > s.resync_timestamp + interval '1 minute' THEN
+        IF clock_timestamp() > s.resync_timestamp + interval '1 minute'
+           AND NOT EXISTS (SELECT FROM scd2_internal.control c WHERE c.feed_id = id AND NOT c.settled) THEN
             PERFORM scd2_internal.refuse('55000', format('column "%s" of table "%s" is not in its feed as it is', behind, scd2_internal.label(f.source_relid)));
         END IF;
         RETURN;
@@ -299,7 +327,7 @@ BEGIN
     UPDATE scd2_internal.feed_state x
     SET gap = CASE WHEN NOT resync_done.whole THEN int8range(lower(x.gap), coalesce(truncated, x.resync_version))
                    WHEN lower(x.gap) < x.broken_at THEN int8range(lower(x.gap), x.broken_at) END,
-        broken_at = NULL, repaired_version = x.resync_version, resync_version = NULL, resync_failures = 0, resync_retry_at = NULL,
+        broken_at = NULL, repaired_version = x.resync_version, resync_version = NULL, catches_up = false, resync_failures = 0, resync_retry_at = NULL,
         error = NULL, error_at = NULL
     WHERE x.feed_id = id;
 END $$;
