@@ -46,7 +46,7 @@ note sprintf '%s of WAL, %s temporary tables a minute',
   $node->safe_psql('postgres', "SELECT pg_size_pretty('$positions[-1][1]'::pg_lsn - '$positions[0][1]')"),
   $node->safe_psql('postgres', "SELECT n_tup_del * 60 / $SECONDS FROM pg_stat_sys_tables WHERE relid = 'pg_constraint'::regclass");
 cmp_ok($behind{$_}, '<', 60, sprintf '%s was never more than %.1f s behind the log', $_, $behind{$_}) for qw(confirmed_flush_lsn restart_lsn);
-memory_is_bounded($before, $after, 16, 100, 'memory of the workers');
+memory_is_bounded($before, $after, 32, 100, 'memory of the workers');
 sync($node);
 feed_is_right($node, 'postgres', 'in the end');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM scd2.diagnose()'), '0', 'nothing is wrong');
