@@ -256,7 +256,9 @@ scd2_last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *tr
 
 	initStringInfo(&sql);
 	scd2_sql(&sql, "SELECT _commit_version, _commit_timestamp FROM %s WHERE _commit_version > $1 AND _change_type = 'truncate'"
-			 " AND pg_visible_in_snapshot(_xid, $2) ORDER BY _commit_version DESC LIMIT 1", flow->feed_sql);
+			 " AND ", flow->feed_sql);
+	scd2_append_seen(&sql, flow, 2);
+	scd2_sql(&sql, " ORDER BY _commit_version DESC LIMIT 1");
 	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
 	if (SPI_processed == 0)
@@ -375,7 +377,9 @@ fate_of_rows(Scd2Flow *flow, int64 version, Datum snapshot)
 
 	initStringInfo(&sql);
 	scd2_sql(&sql, "SELECT _change_type = 'truncate' FROM %s WHERE _commit_version > $1 AND _change_type <> 'insert'"
-			 " AND pg_visible_in_snapshot(_xid, $2) ORDER BY 1 DESC LIMIT 1", flow->feed_sql);
+			 " AND ", flow->feed_sql);
+	scd2_append_seen(&sql, flow, 2);
+	scd2_sql(&sql, " ORDER BY 1 DESC LIMIT 1");
 	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
 	if (SPI_processed > 0)

@@ -73,7 +73,7 @@ field_array(const char *name, int *n)
 }
 
 static const char definition_query[] =
-	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, f.initial_start, f.start_column, f.end_column, f.current_column,"
+	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, scd2._foreign_until() AS foreign_until, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
 	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.purged_before, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
@@ -234,6 +234,7 @@ read_definition(Scd2Flow *flow)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
 						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
 	flow->starting_version = field_int("starting_version", -1);
+	flow->foreign_until = field("foreign_until");
 	flow->initial_start = field("initial_start");
 	flow->target_sql = field("target_sql");
 	flow->source_sql = field("source_sql");

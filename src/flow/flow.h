@@ -109,6 +109,7 @@ typedef struct Scd2Flow
 	char	   *kept_out;		/* columns that must not show in rejected events, an array as text */
 	int			sequence_column;	/* type 1: position in columns of what sequence_by is, -1: an expression */
 	int64		starting_version;	/* -1: the flow's own commit */
+	char	   *foreign_until;	/* versions up to this came with a dump, a number as text */
 	char	   *initial_start;	/* NULL: the beginning */
 	List	   *settings;		/* "name=value" */
 

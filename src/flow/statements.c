@@ -118,6 +118,16 @@ scd2_append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		scd2_sql(sql, " FROM %s AS %I", flow->feed_sql, flow->source_alias);
 }
 
+/*
+ * Whether the snapshot that is parameter n sees what a row of the feed tells. Those that came with
+ * a dump have transaction ids of another server; what they tell is in the restored rows.
+ */
+void
+scd2_append_seen(StringInfo sql, Scd2Flow *flow, int n)
+{
+	scd2_sql(sql, "(_commit_version <= %s OR pg_visible_in_snapshot(_xid, $%d))", flow->foreign_until, n);
+}
+
 static void
 append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
@@ -141,7 +151,10 @@ append_read(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	if (which == SCD2_READ_TAIL)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
 	else if (which == SCD2_READ_SEEN)
-		scd2_sql(sql, " AND pg_visible_in_snapshot(_xid, $3)");
+	{
+		scd2_sql(sql, " AND ");
+		scd2_append_seen(sql, flow, 3);
+	}
 	append_images(sql, flow, which);
 }
 
@@ -192,7 +205,11 @@ append_range(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	if (which == SCD2_READ_TAIL)
 		scd2_sql(sql, " AND %I.ctid >= $3", flow->source_alias);
 	else if (which == SCD2_READ_SEEN)
-		scd2_sql(sql, " AND NOT pg_visible_in_snapshot(_xid, $3) AND $4 IS NOT NULL");
+	{
+		scd2_sql(sql, " AND NOT ");
+		scd2_append_seen(sql, flow, 3);
+		scd2_sql(sql, " AND $4 IS NOT NULL");
+	}
 }
 
 static void

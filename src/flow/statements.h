@@ -51,6 +51,7 @@ extern void scd2_append_rows(StringInfo sql, Scd2Flow *flow, const char *rows);
 extern char *scd2_source_now(Scd2Flow *flow);
 extern char *scd2_source_then(Scd2Flow *flow);
 extern void scd2_append_feed(StringInfo sql, Scd2Flow *flow, Scd2Statement which);
+extern void scd2_append_seen(StringInfo sql, Scd2Flow *flow, int n);
 extern char *scd2_copy_sql(Scd2Flow *flow, bool insert);
 
 #endif							/* SCD2_FLOW_STATEMENTS_H */

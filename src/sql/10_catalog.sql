@@ -16,8 +16,9 @@
 -- Where these catalogs are at home: random, made by CREATE EXTENSION, not dumped. States and position carry it, so
 -- those that a restore brought are told from those of this database.
 CREATE TABLE scd2_internal.home (
-    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
-    id        uuid NOT NULL
+    singleton     boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    id            uuid NOT NULL,
+    foreign_until bigint NOT NULL DEFAULT 0             -- versions up to this came with a dump
 );
 INSERT INTO scd2_internal.home (id) VALUES (gen_random_uuid());
 
@@ -26,6 +27,16 @@ CREATE FUNCTION scd2_internal.home() RETURNS uuid
     SELECT h.id FROM scd2_internal.home h
 $$;
 COMMENT ON FUNCTION scd2_internal.home() IS 'Identity of this extension in this database';
+
+-- Transactions of versions that came with a dump are those of another server: their numbers mean others here. What they
+-- did is in the restored rows, all of it: the dump saw source and feed under one snapshot, and a version is written
+-- only once that shows its transaction.
+CREATE FUNCTION scd2._foreign_until() RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT h.foreign_until FROM scd2_internal.home h
+$$;
+COMMENT ON FUNCTION scd2._foreign_until() IS
+    'Versions up to this came with a dump: every snapshot of this database sees them, whatever their _xid; 0 if none did.';
 
 -- Where capture stands. One row, written by the capture worker alone, by TID.
 CREATE TABLE scd2_internal.position (

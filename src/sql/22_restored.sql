@@ -93,6 +93,7 @@ BEGIN
     UPDATE scd2_internal.flow_state SET home = scd2_internal.home();
     UPDATE scd2_internal.purge SET home = scd2_internal.home(), storage = 0;
     UPDATE scd2_internal.flow SET definition = definition + 1;
+    UPDATE scd2_internal.home SET foreign_until = p.version;
     UPDATE scd2_internal.reconstruction SET xid = '2';         -- of another server: long visible here
     UPDATE scd2_internal.position SET home = scd2_internal.home();
     RETURN scd2_internal.recall_controls();

@@ -45,9 +45,9 @@ BEGIN
     END IF;
     RETURN QUERY EXECUTE format('SELECT * FROM %s WHERE _commit_version BETWEEN $1 AND $2', r.feed)
         || CASE WHEN after_version IS NULL THEN ' AND _commit_timestamp > $3' ELSE '' END
-        || ' AND pg_visible_in_snapshot(_xid, $4)'
+        || ' AND (_commit_version <= $6 OR pg_visible_in_snapshot(_xid, $4))'
            ' AND (_change_type <> ''truncate'' OR scd2._truncated(_commit_version, $5))'
-        USING greatest(r.first_version, after_version + 1), r.last_version, after_timestamp, seen, source;
+        USING greatest(r.first_version, after_version + 1), r.last_version, after_timestamp, seen, source, scd2._foreign_until();
 END $$;
 COMMENT ON FUNCTION scd2._undo_rows(anyelement, regclass, bigint, timestamptz, pg_snapshot) IS
     'Part of table_at: the changes after a version (or time) whose transactions a snapshot sees. Errors: 55000 a '
