@@ -11,6 +11,10 @@
  * events in the batch meet it among those; then the rows of all other keys that it cuts are looked
  * for in the target, in a second pass (scd2_read_cuts()).
  *
+ * Where NULL says nothing, images of a feed are whole all the same. There no delete can be a close
+ * (partial.c): that of a feed's default sequence has the place where its version begins, so it
+ * yields to whatever that version brings, by this feed or another, and to nothing else.
+ *
  * An event that is invalid fails the batch, or goes to scd2.rejected_events, as does one that is
  * too late: then the statement that reads has made JSON of it.
  */
@@ -119,7 +123,7 @@ is_truncated_at(ArrivalReceiver *r, int at, Datum sequence)
 static Scd2EventKind
 delete_kind(Scd2Flow *flow)
 {
-	return flow->closes ? SCD2_CLOSE : SCD2_DELETE;
+	return flow->closes && flow->shape.ignores_null == NULL ? SCD2_CLOSE : SCD2_DELETE;
 }
 
 /* A truncate: they come in ascending order, before the first key. */
@@ -492,6 +496,12 @@ note_version(ArrivalReceiver *r, TupleTableSlot *slot)
 	r->work->last_leaf = DatumGetObjectId(slot->tts_values[slot->tts_tupleDescriptor->natts - 1]);
 }
 
+static bool
+is_true(TupleTableSlot *slot, int column)
+{
+	return !slot->tts_isnull[column] && DatumGetBool(slot->tts_values[column]);
+}
+
 static void
 begin_keys(ArrivalReceiver *r)
 {
@@ -504,25 +514,24 @@ begin_keys(ArrivalReceiver *r)
 
 /*
  * Changes of a feed at one sequence: the later counts. (What was there before the batch came
- * earlier, and need not remember its place.)
+ * earlier, and need not remember its place; unless it begins with a commit whose deletes others
+ * bring: copied_at.)
  */
 static Scd2Place
 place_of(ArrivalReceiver *r, TupleTableSlot *slot)
 {
+	Scd2Flow   *flow = r->flow;
 	Scd2Place	place = {0};
 
-	if (r->flow->input == SCD2_CHANGES && !slot->tts_isnull[SCD2_ARRIVAL_VERSION])
-	{
-		place.version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
-		place.ordinal = DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
-	}
+	if (flow->input != SCD2_CHANGES || r->cutting)
+		return place;
+	if (slot->tts_isnull[SCD2_ARRIVAL_VERSION])
+		return r->work->copied_at;
+	place.version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
+	place.ordinal = DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
+	if (flow->closes && flow->shape.ignores_null != NULL && is_true(slot, SCD2_ARRIVAL_DELETE))
+		place.ordinal = 0;
 	return place;
-}
-
-static bool
-is_true(TupleTableSlot *slot, int column)
-{
-	return !slot->tts_isnull[column] && DatumGetBool(slot->tts_values[column]);
 }
 
 /* Of a key that was erased, and not above what was known of it: as far as that can be told. (An end is of its beginning.) */
@@ -598,7 +607,10 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	before = MemoryContextSwitchTo(work->key_cxt);
 	sequence = datumCopy(sequence, r->flow->sequence_typbyval, r->flow->sequence_typlen);
 	if (!is_delete && !is_end)
+	{
 		image = scd2_image_copy(&r->flow->shape, columns, slot->tts_isnull + SCD2_ARRIVAL_COLUMNS);
+		image->whole = r->flow->input == SCD2_CHANGES;
+	}
 	MemoryContextSwitchTo(before);
 	if (!r->cutting)
 	{
@@ -672,7 +684,7 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 			.sequence_typlen = flow->sequence_typlen,
 			.sequence_typbyval = flow->sequence_typbyval,
 			.remembers = true,
-			.remembers_places = flow->others,
+			.remembers_places = flow->others || flow->shape.ignores_null != NULL,
 			.use = {.next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
 		}
 	};

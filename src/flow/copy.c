@@ -485,6 +485,20 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 }
 
 /*
+ * If the flow begins with a commit, what others took away in that commit yields to its rows, as to
+ * what the commit brought (arrivals.c).
+ */
+static void
+place_copy(Scd2Work *work, const Scd2FlowState *state)
+{
+	Scd2Flow   *flow = work->flow;
+
+	if (flow->closes && flow->shape.ignores_null != NULL &&
+		version_timestamp(flow, state->begin_version, 0) == state->begin_timestamp)
+		work->copied_at = (Scd2Place){.version = state->begin_version, .ordinal = 1};
+}
+
+/*
  * A feed with a sequence of its own: the rows at the flow's beginning are upserts, and every later
  * version is applied in batches.
  */
@@ -518,6 +532,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 	scd2_lock_source(flow);
 	if (scd2_last_truncate_seen(flow, state->begin_version, OidFunctionCall0(F_PG_CURRENT_SNAPSHOT), &truncate, &truncated_at))
 		begin_after_truncate(flow, state, truncate, truncated_at);
+	place_copy(work, state);
 	args[0] = Int64GetDatum(state->begin_version);
 	args[1] = TimestampTzGetDatum(state->begin_timestamp);
 	scd2_read_arrivals(work, SCD2_READ_SOURCE, 2, args);

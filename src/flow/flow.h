@@ -99,7 +99,7 @@ typedef struct Scd2Flow
 	char	   *purged_before;	/* unless they are below this, as text; NULL: it is not */
 	bool		shared;			/* other flows write into the target too, or there are marks */
 	bool		others;			/* other flows do */
-	bool		closes;			/* changes that are the net effect of each version, at its commit: a delete yields */
+	bool		closes;			/* changes that are the net effect of each version, at its commit: a delete yields to what the version brings */
 	bool	   *absent;			/* columns that only others bring */
 	bool		ignores_untracked;	/* NULL says nothing in a column that is not tracked */
 	bool		once;			/* reads what is there one time */

@@ -221,7 +221,7 @@ scd2_record_mark(Scd2Flow *flow, Datum sequence, bool snapshot)
 	Datum		args[] = {Int32GetDatum(flow->flow_id), CStringGetTextDatum(scd2_sequence_text(flow, sequence)), BoolGetDatum(snapshot)};
 
 	if (SPI_execute_with_args("INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id, scope, scope_alias, scope_settings)"
-							  " SELECT target_schema, target_name, target_relid, $2, CASE WHEN $3 THEN 'snapshot' WHEN closes THEN 'close' ELSE 'truncate' END, flow_id,"
+							  " SELECT target_schema, target_name, target_relid, $2, CASE WHEN $3 THEN 'snapshot' WHEN closes AND ignores_null = '{}' THEN 'close' ELSE 'truncate' END, flow_id,"
 							  "        CASE WHEN $3 THEN scope END, CASE WHEN $3 THEN source_name END, CASE WHEN $3 AND scope IS NOT NULL THEN settings END"
 							  " FROM scd2_internal.flow WHERE flow_id = $1",
 							  3, types, args, NULL, false, 0) != SPI_OK_INSERT)

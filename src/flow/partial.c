@@ -14,7 +14,10 @@
  * away what was sent up to it. So per column one sequence is remembered: since when it is as it is,
  * by a value or (NULL) by a delete. All is the greatest of something, and again the order of events
  * does not matter. (A close would not fit in: whether it counts depends on whether an upsert was at
- * its sequence, which nobody remembers.)
+ * its sequence, which nobody remembers. Flows over feeds bring deletes instead: arrivals.c.)
+ *
+ * Events that have a place are whole. So no column is older than the last of them, and those that
+ * are as old are as it says: one place is remembered, of the oldest columns.
  */
 #include "postgres.h"
 
@@ -128,6 +131,19 @@ compare(Scd2Timeline *t, Datum a, Datum b)
 	return DatumGetInt32(FunctionCall2Coll(&t->compare, t->collation, a, b));
 }
 
+/* The place remembered is that of the oldest columns, of a deleted key the delete's. */
+static void
+read_place(Scd2Timeline *t)
+{
+	Scd2Current *c = &t->current;
+
+	c->place = c->memory->place;
+	c->placed = c->sequence;
+	for (int i = 0; i < t->shape->ncolumns; i++)
+		if (t->shape->ignores_null[i] && !c->never[i] && compare(t, c->since[i], c->placed) < 0)
+			c->placed = c->since[i];
+}
+
 /* What is there of the key. */
 static void
 read_current(Scd2Timeline *t)
@@ -166,19 +182,34 @@ read_current(Scd2Timeline *t)
 		c->since[i] = row != NULL ? c->memory->since[i] : c->sequence;
 		c->never[i] = row != NULL && c->memory->never[i];
 	}
+	read_place(t);
 }
 
-/* How an event at "sequence" stands to the last: > 0 later. */
+/* How an event at "sequence" stands to one at another: > 0 later. */
 static int
-against_last(const Scd2Current *c, Scd2Timeline *t, Datum sequence)
+against(const Scd2Current *c, Scd2Timeline *t, Datum sequence, const Scd2Place *place, Datum other)
 {
-	return c->known ? compare(t, sequence, c->sequence) : 1;
+	const Scd2Place nowhere = {0};
+	const Scd2Place *others;
+	int			order = compare(t, sequence, other);
+
+	if (order != 0)
+		return order;
+	others = c->place.version != 0 && compare(t, c->placed, other) == 0 ? &c->place : &nowhere;
+	return scd2_place_compare(place, others);
+}
+
+/* To the last. */
+static int
+against_last(const Scd2Current *c, Scd2Timeline *t, Datum sequence, const Scd2Place *place)
+{
+	return c->known ? against(c, t, sequence, place, c->sequence) : 1;
 }
 
 static int
-against_column(const Scd2Current *c, Scd2Timeline *t, int i, Datum sequence)
+against_column(const Scd2Current *c, Scd2Timeline *t, int i, Datum sequence, const Scd2Place *place)
 {
-	return c->never[i] ? 1 : compare(t, sequence, c->since[i]);
+	return c->never[i] ? 1 : against(c, t, sequence, place, c->since[i]);
 }
 
 /*
@@ -194,10 +225,10 @@ column_wins(const Scd2Current *c, Scd2Timeline *t, int i, const Scd2Event *event
 		return false;
 	if (!t->shape->ignores_null[i])
 	{
-		order = against_last(c, t, event->sequence);
+		order = against_last(c, t, event->sequence, &event->place);
 		return order > 0 || (order == 0 && c->live && scd2_column_compare(t->shape, i, event->image, &c->image) > 0);
 	}
-	order = against_column(c, t, i, event->sequence);
+	order = against_column(c, t, i, event->sequence, &event->place);
 	return order > 0 || (order == 0 && !c->image.isnull[i] && scd2_column_compare(t->shape, i, event->image, &c->image) > 0);
 }
 
@@ -206,14 +237,14 @@ static void
 count_upsert(Scd2Timeline *t, const Scd2Event *event)
 {
 	const Scd2Current *c = &t->current;
-	int			last = against_last(c, t, event->sequence);
+	int			last = against_last(c, t, event->sequence, &event->place);
 	bool		same = last <= 0;
 	bool		evidence = last == 0 && c->live;
 	bool		conflict = false;
 
 	for (int i = 0; i < t->shape->ncolumns && same; i++)
 	{
-		bool		known = t->shape->ignores_null[i] ? against_column(c, t, i, event->sequence) == 0 : last == 0 && c->live;
+		bool		known = t->shape->ignores_null[i] ? against_column(c, t, i, event->sequence, &event->place) == 0 : last == 0 && c->live;
 
 		if (!scd2_sends(t->shape, event->image, i) || (!known && !t->shape->ignores_null[i]))
 			continue;
@@ -225,10 +256,23 @@ count_upsert(Scd2Timeline *t, const Scd2Event *event)
 	t->counts.conflicts += conflict;
 }
 
+/* The event is taken: is it the last that has a place? */
+static void
+take_place(Scd2Timeline *t, const Scd2Event *event)
+{
+	Scd2Current *c = &t->current;
+
+	if (event->place.version == 0 || (c->place.version != 0 && against(c, t, event->sequence, &event->place, c->placed) <= 0))
+		return;
+	c->place = event->place;
+	c->placed = event->sequence;
+}
+
 static void
 take_upsert(Scd2Timeline *t, const Scd2Event *event)
 {
 	Scd2Current *c = &t->current;
+	bool		is_last = against_last(c, t, event->sequence, &event->place) > 0;
 
 	for (int i = 0; i < t->shape->ncolumns; i++)
 	{
@@ -239,31 +283,36 @@ take_upsert(Scd2Timeline *t, const Scd2Event *event)
 		c->since[i] = event->sequence;
 		c->never[i] = false;
 	}
-	if (against_last(c, t, event->sequence) <= 0)
+	take_place(t, event);
+	if (!is_last)
 		return;
 	c->known = c->live = true;
 	c->marked = false;
 	c->sequence = event->sequence;
 }
 
+/* (Without a place of its own, a delete beats the upserts at its sequence that have none.) */
 static void
-take_delete(Scd2Timeline *t, Datum sequence, bool marked)
+take_delete(Scd2Timeline *t, const Scd2Event *event)
 {
 	Scd2Current *c = &t->current;
+	bool		is_last = against_last(c, t, event->sequence, &event->place) >= 0;
 
 	for (int i = 0; i < t->shape->ncolumns; i++)
-		if (t->shape->ignores_null[i] && against_column(c, t, i, sequence) >= 0)
+		if (t->shape->ignores_null[i] && against_column(c, t, i, event->sequence, &event->place) >= 0)
 		{
 			c->image.isnull[i] = true;
-			c->since[i] = sequence;
+			c->since[i] = event->sequence;
 			c->never[i] = false;
 		}
-	if (against_last(c, t, sequence) < 0)
+	take_place(t, event);
+	if (!is_last)
 		return;
-	c->marked = marked || (c->marked && compare(t, sequence, c->sequence) == 0);
+	c->marked = (event->implied || (c->marked && compare(t, event->sequence, c->sequence) == 0)) &&
+		(c->place.version == 0 || compare(t, c->placed, event->sequence) != 0);
 	c->known = true;
 	c->live = false;
-	c->sequence = sequence;
+	c->sequence = event->sequence;
 }
 
 /* Is an event older than a complete snapshot (or a horizon), which says all of the key? */
@@ -293,11 +342,12 @@ is_there_before(Scd2Timeline *t, Datum sequence)
 /*
  * An upsert meets a complete snapshot at its own sequence, which is an event there too: of the key
  * as it was just before, whole, so that of each column the greater value counts; or a delete, which
- * wins. True: it does.
+ * wins. True: it does. (An upsert that has a place has nothing to do with it.)
  */
 static bool
 meet_snapshot(Scd2Timeline *t, Datum sequence)
 {
+	const Scd2Place nowhere = {0};
 	Scd2Current *c = &t->current;
 	bool		met = false;
 
@@ -308,12 +358,12 @@ meet_snapshot(Scd2Timeline *t, Datum sequence)
 	if (!is_there_before(t, sequence))
 		return true;
 	for (int i = 0; i < t->shape->ncolumns; i++)
-		if (t->shape->ignores_null[i] && against_column(c, t, i, sequence) > 0)
+		if (t->shape->ignores_null[i] && against_column(c, t, i, sequence, &nowhere) > 0)
 		{
 			c->since[i] = sequence;
 			c->never[i] = false;
 		}
-	if (against_last(c, t, sequence) > 0)
+	if (against_last(c, t, sequence, &nowhere) > 0)
 	{
 		c->known = true;
 		c->sequence = sequence;
@@ -335,7 +385,7 @@ scd2_partial_event(Scd2Timeline *t, const Scd2Event *event)
 		t->counts.events++;
 		t->counts.out_of_order += c->memory != NULL && compare(t, event->sequence, c->memory->sequence) < 0;
 	}
-	if (is_overtaken(t, event->sequence) || (event->kind == SCD2_UPSERT && meet_snapshot(t, event->sequence)))
+	if (is_overtaken(t, event->sequence) || (event->kind == SCD2_UPSERT && event->place.version == 0 && meet_snapshot(t, event->sequence)))
 		return;
 	if (!t->has_new)
 		t->new.sequence = event->sequence;	/* the lowest */
@@ -349,7 +399,7 @@ scd2_partial_event(Scd2Timeline *t, const Scd2Event *event)
 	}
 	Assert(event->kind == SCD2_DELETE);
 	t->counts.duplicates += !event->implied && c->known && !c->live && compare(t, event->sequence, c->sequence) == 0;
-	take_delete(t, event->sequence, event->implied);
+	take_delete(t, event);
 }
 
 static bool
@@ -363,6 +413,27 @@ same_since(Scd2Timeline *t, const Scd2Current *c)
 	return true;
 }
 
+/* The place of the oldest columns; see read_place(). */
+static Scd2Place
+place_to_remember(Scd2Timeline *t)
+{
+	const Scd2Current *c = &t->current;
+	bool		says_any;
+
+	if (c->place.version == 0)
+		return c->place;
+	says_any = compare(t, c->placed, c->sequence) == 0;
+	for (int i = 0; c->live && !says_any && i < t->shape->ncolumns; i++)
+		says_any = t->shape->ignores_null[i] && !c->never[i] && compare(t, c->since[i], c->placed) == 0;
+	return says_any ? c->place : (Scd2Place){0};
+}
+
+static bool
+same_place(const Scd2Place *a, const Scd2Place *b)
+{
+	return a->version == b->version && a->ordinal == b->ordinal;
+}
+
 /* What is remembered of the key; of one that a mark deleted, nothing. */
 static void
 remember_current(Scd2Timeline *t)
@@ -374,8 +445,12 @@ remember_current(Scd2Timeline *t)
 	{
 		if (c->memory != NULL)
 			t->use.remember(t->use.arg, c->memory, NULL);
+		return;
 	}
-	else if (c->memory == NULL || (c->row != NULL) != c->live || compare(t, c->sequence, c->memory->sequence) != 0 || (c->live && !same_since(t, c)))
+	if (t->remembers_places)
+		now.place = place_to_remember(t);
+	if (c->memory == NULL || (c->row != NULL) != c->live || compare(t, c->sequence, c->memory->sequence) != 0 ||
+		!same_place(&now.place, &c->memory->place) || (c->live && !same_since(t, c)))
 		t->use.remember(t->use.arg, c->memory, &now);
 }
 
@@ -393,7 +468,7 @@ scd2_partial_end(Scd2Timeline *t)
 	/* Truncates of before that the key did not meet when it was not there. */
 	for (int i = t->nmarks - 1; i >= 0 && compare(t, t->marks[i].sequence, t->new.sequence) >= 0; i--)
 		if (!t->marks[i].snapshot)
-			take_delete(t, t->marks[i].sequence, true);
+			take_delete(t, &(Scd2Event){.sequence = t->marks[i].sequence, .kind = SCD2_DELETE, .implied = true});
 	remember_current(t);
 	if (c->row == NULL && !c->live)
 		return;

@@ -160,7 +160,7 @@ make_timeline(TakenSnapshot *s)
 		.sequence_typlen = flow->sequence_typlen,
 		.sequence_typbyval = flow->sequence_typbyval,
 		.remembers = remembers,
-		.remembers_places = s->flow->others,
+		.remembers_places = s->flow->others || flow->shape.ignores_null != NULL,
 		.marks = s->work->marks,
 		.nmarks = s->work->nmarks,
 		.use = {

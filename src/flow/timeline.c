@@ -57,6 +57,17 @@ compare(Scd2Timeline *t, Datum a, Datum b)
 }
 
 /*
+ * The later place is greater, none the least.
+ */
+int
+scd2_place_compare(const Scd2Place *a, const Scd2Place *b)
+{
+	if (a->version != b->version)
+		return a->version > b->version ? 1 : -1;
+	return a->ordinal == b->ordinal ? 0 : a->ordinal > b->ordinal ? 1 : -1;
+}
+
+/*
  * Which of two events at one sequence counts? (> 0: a.) Closes yield; then by place, an event
  * without one before all with; then a delete beats an upsert; then by row image.
  */
@@ -67,10 +78,9 @@ compare_at_sequence(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
 
 	if (a->kind == SCD2_CLOSE || b->kind == SCD2_CLOSE)
 		return (a->kind != SCD2_CLOSE) - (b->kind != SCD2_CLOSE);
-	if (a->place.version != b->place.version)
-		return a->place.version > b->place.version ? 1 : -1;
-	if (a->place.ordinal != b->place.ordinal)
-		return a->place.ordinal > b->place.ordinal ? 1 : -1;
+	order = scd2_place_compare(&a->place, &b->place);
+	if (order != 0)
+		return order;
 	if (a->kind != b->kind)
 		return (int) a->kind - (int) b->kind;
 	if (a->kind != SCD2_UPSERT)
@@ -189,10 +199,12 @@ remember(Scd2Timeline *t, const Scd2Memory *was, const Scd2Memory *now)
 }
 
 static Scd2Memory
-memory_of_sent(Scd2Timeline *t, Datum sequence, Scd2Image *sent)
+memory_of_sent(Scd2Timeline *t, Datum sequence, Scd2Place place, Scd2Image *sent)
 {
 	Scd2Memory	memory = {.sequence = sequence, .sent = sent};
 
+	if (t->remembers_places)
+		memory.place = place;
 	memory.kind = sent->whole && !scd2_sends_all(t->shape, sent) ? SCD2_REMEMBER_WHOLE : SCD2_REMEMBER_SENT;
 	return memory;
 }
@@ -203,13 +215,15 @@ remember_first(Scd2Timeline *t, bool goes_on)
 {
 	Scd2First  *first = &t->first;
 	Scd2Memory	now;
+	bool		shown;			/* by the row */
 
 	if (!first->pending)
 		return;
 	first->pending = false;
-	now = memory_of_sent(t, first->sequence, first->sent);
+	now = memory_of_sent(t, first->sequence, first->place, first->sent);
+	shown = !goes_on && now.place.version == 0 && (first->forgotten || scd2_sends_all(t->shape, first->sent));
 	if (t->remembers && !first->unread)
-		remember(t, first->memory, goes_on || !(first->forgotten || scd2_sends_all(t->shape, first->sent)) ? &now : NULL);
+		remember(t, first->memory, shown ? NULL : &now);
 	if (first->sent != t->run_image)
 		scd2_image_drop(first->sent);
 }
@@ -250,7 +264,7 @@ settle_hidden(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const S
 	if (t->shape->ignores_null != NULL)
 	{
 		remember_first(t, true);
-		now = memory_of_sent(t, event->sequence, event->image);
+		now = memory_of_sent(t, event->sequence, event->place, event->image);
 	}
 	if (t->remembers)
 		remember(t, was, &now);
@@ -270,7 +284,7 @@ begin_run(Scd2Timeline *t, const Scd2Event *event, Scd2Image *image, const Scd2O
 	t->run_row = row;
 	if (t->shape->ignores_null == NULL)
 		return;
-	t->first = (Scd2First){.pending = true, .sequence = event->sequence, .sent = event->image};
+	t->first = (Scd2First){.pending = true, .sequence = event->sequence, .place = event->place, .sent = event->image};
 	if (old != NULL)
 	{
 		t->first.memory = old->memory;
@@ -560,11 +574,12 @@ implied_event(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *event)
 	return true;
 }
 
-/* Are upserts at one sequence one event? */
+/* Are upserts at one sequence one event? Not where their places order them: such are whole. */
 static bool
 unites(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
 {
-	return t->shape->ignores_null != NULL && a->kind == SCD2_UPSERT && b->kind == SCD2_UPSERT;
+	return t->shape->ignores_null != NULL && a->kind == SCD2_UPSERT && b->kind == SCD2_UPSERT &&
+		a->place.version == 0 && b->place.version == 0;
 }
 
 /* What counts of two events at one sequence, into the first. False: the second adds nothing to it. */

@@ -18,7 +18,10 @@ typedef enum Scd2EventKind
 	SCD2_DELETE
 } Scd2EventKind;
 
-/* Where an event stands in a feed: orders equal sequences. Version 0: nowhere. */
+/*
+ * Where an event stands in a feed: orders equal sequences. Version 0: nowhere. (Where NULL says
+ * nothing, upserts that have a place are whole, and there are no closes that have one.)
+ */
 typedef struct Scd2Place
 {
 	int64		version;
@@ -164,6 +167,7 @@ typedef struct Scd2First
 	bool		unread;
 	bool		forgotten;
 	Datum		sequence;
+	Scd2Place	place;
 	Scd2Image  *sent;
 	const Scd2Memory *memory;
 } Scd2First;
@@ -180,6 +184,8 @@ typedef struct Scd2Current
 	Scd2Image	image;
 	Datum	   *since;
 	bool	   *never;
+	Scd2Place	place;			/* of the last event that has one, if any, */
+	Datum		placed;			/* and its sequence */
 } Scd2Current;
 
 /* One key's timeline, in work. Set the first group once, the rest is begun anew for each key. */
@@ -228,6 +234,7 @@ typedef struct Scd2Timeline
 	const Scd2Row *run_row;		/* existing row with the run's start; type 1: of the key */
 } Scd2Timeline;
 
+extern int	scd2_place_compare(const Scd2Place *a, const Scd2Place *b);
 extern void scd2_timeline_begin(Scd2Timeline *timeline);
 extern void scd2_timeline_event(Scd2Timeline *timeline, const Scd2Event *event);
 extern void scd2_timeline_end(Scd2Timeline *timeline);

@@ -54,6 +54,7 @@ typedef struct Scd2Work
 	TimestampTz last_timestamp;
 	ItemPointerData last_tid;	/* where that version ends, about */
 	Oid			last_leaf;
+	Scd2Place	copied_at;		/* place of rows that were there; version 0: none */
 	bool		truncated;
 	TimestampTz truncated_at;	/* the first TRUNCATE */
 	Scd2Mark   *marks;			/* of the target, with those of this batch; ascending */

@@ -3,6 +3,21 @@
 -- All of it happens in the caller's transaction: the target, the flow's row, and a control record whose place in the
 -- log is the flow's beginning. What follows the commit is the workers'.
 
+-- NULL says nothing in columns that come later, unless a list of columns says in which it does. Of columns that events
+-- bring their flow says so; of others, whose images are whole, the flows whose events lack them.
+CREATE FUNCTION scd2_internal.ignored_later(target oid, asked scd2_internal.flow, columns name[]) RETURNS name[]
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ARRAY(SELECT c FROM unnest(columns) WITH ORDINALITY AS u (c, n)
+        WHERE EXISTS (
+            SELECT FROM (SELECT asked.input, asked.ignores_null, asked.options UNION ALL
+                         SELECT f.input, f.ignores_null, f.options FROM scd2_internal.flow AS f
+                         WHERE f.target_relid = target AND asked.input <> 'events') AS o
+            WHERE o.input = 'events' AND o.ignores_null <> '{}' AND o.options -> 'ignore_null_updates_column_list' IS NULL
+              AND NOT coalesce(o.options -> 'ignore_null_updates_except_column_list' ? c, false)) ORDER BY n)
+$$;
+COMMENT ON FUNCTION scd2_internal.ignored_later(oid, scd2_internal.flow, name[]) IS
+    'Those of the columns, which a flow brings or lacks, in which NULL says nothing in events of its target';
+
 -- A flow brings columns that its target does not have: target, memory and the other flows get them, whose events do not
 -- have them. Returns the first of those.
 CREATE FUNCTION scd2_internal.widen_target(first scd2_internal.flow, asked scd2_internal.flow, source oid)
@@ -14,6 +29,8 @@ DECLARE
     kept  name[] := CASE WHEN first.scd_type = 2
         THEN ARRAY(SELECT c FROM unnest(more) AS c WHERE first.ignores_null <> '{}' OR c <> ALL (asked.tracked))
         ELSE '{}' END;
+    ignored name[] := CASE asked.input WHEN 'events' THEN asked.ignores_null
+        ELSE scd2_internal.ignored_later(first.target_relid, asked, more) END;
     added record;
 BEGIN
     IF more = '{}' THEN
@@ -36,7 +53,7 @@ BEGIN
     END LOOP;
     UPDATE scd2_internal.flow AS f SET columns = f.columns || more, absent = f.absent || more,
             tracked = f.tracked || ARRAY(SELECT c FROM unnest(more) AS c WHERE c = ANY (asked.tracked)),
-            ignores_null = f.ignores_null || ARRAY(SELECT c FROM unnest(more) AS c WHERE c = ANY (asked.ignores_null))
+            ignores_null = f.ignores_null || ARRAY(SELECT c FROM unnest(more) AS c WHERE c = ANY (ignored) AND c <> ALL (f.ignores_null))
         WHERE f.target_relid = first.target_relid;
     SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.flow_id = first.flow_id;
     RETURN first;
@@ -59,10 +76,67 @@ $$;
 COMMENT ON FUNCTION scd2_internal.differing_column(oid, oid, name[]) IS
     'What differs in a column that a target and a source have; NULL: nothing';
 
+-- Events in which NULL says nothing come to a flow that has its target for itself: there is no memory yet that would
+-- have taken NULL for a value. What the target has is whole.
+CREATE FUNCTION scd2_internal.ignore_null_from_now(first scd2_internal.flow, asked scd2_internal.flow)
+    RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF asked.input = 'events' AND asked.ignores_null <> '{}' AND first.ignores_null = '{}'
+        AND first.memory_relid IS NULL THEN
+        UPDATE scd2_internal.flow AS f
+            SET ignores_null = asked.ignores_null || scd2_internal.ignored_later(first.target_relid, asked,
+                ARRAY(SELECT c FROM unnest(first.columns) WITH ORDINALITY AS u (c, n)
+                      WHERE c <> ALL (asked.columns || first.keys) ORDER BY n))
+            WHERE f.flow_id = first.flow_id RETURNING f.* INTO first;
+    END IF;
+    RETURN first;
+END $$;
+COMMENT ON FUNCTION scd2_internal.ignore_null_from_now(scd2_internal.flow, scd2_internal.flow) IS
+    'The first flow into a target as it is when one joins whose events ignore NULL';
+
+-- Of the columns that a flow brings and the target has, are those on both lists the same?
+CREATE FUNCTION scd2_internal.agree(theirs name[], target_columns name[], ours name[], own_columns name[])
+    RETURNS boolean
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ARRAY(SELECT c FROM unnest(theirs) AS c WHERE c = ANY (own_columns)) <@ ours
+       AND ARRAY(SELECT c FROM unnest(ours) AS c WHERE c = ANY (target_columns)) <@ theirs
+$$;
+COMMENT ON FUNCTION scd2_internal.agree(name[], name[], name[], name[]) IS
+    'Whether two flows say the same of the columns that both bring';
+
+CREATE FUNCTION scd2_internal.what_differs(asked scd2_internal.flow, first scd2_internal.flow, source oid)
+    RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE
+        WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
+        WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
+        WHEN asked.sequence_type <> first.sequence_type
+            THEN format('Its sequence is of type %s instead of %s.', first.sequence_type, asked.sequence_type)
+        WHEN d.column IS NOT NULL THEN d.column
+        -- images of feeds and snapshots are whole, whatever NULL is in events
+        WHEN asked.input = 'events' AND first.ignores_null = '{}' AND asked.ignores_null <> '{}'
+            THEN 'It has remembered NULL as a value so far: a flow that ignores NULL is the first into a target, or comes to one that has it for itself.'
+        WHEN asked.input = 'events'
+            AND NOT scd2_internal.agree(first.ignores_null, first.columns, asked.ignores_null, asked.columns)
+            THEN format('The columns of which it ignores NULL are %s.', first.ignores_null)
+        WHEN asked.scd_type = 2
+            AND NOT scd2_internal.agree(first.tracked, first.columns, asked.tracked, asked.columns)
+            THEN format('Its tracked columns are %s.', first.tracked)
+        WHEN asked.scd_type = 2 AND ROW(asked.start_column, asked.end_column, asked.current_column)
+            IS DISTINCT FROM ROW(first.start_column, first.end_column, first.current_column)
+            THEN 'The columns of its interval have other names.' END
+    FROM (SELECT scd2_internal.differing_column(first.target_relid, source,
+            ARRAY(SELECT c FROM unnest(asked.columns) WITH ORDINALITY AS u (c, n) WHERE c = ANY (first.columns)
+                  ORDER BY n))) AS d ("column")
+$$;
+COMMENT ON FUNCTION scd2_internal.what_differs(scd2_internal.flow, scd2_internal.flow, oid) IS
+    'In what a flow does not agree with those into a target, of which one is given; NULL: in nothing';
+
 -- A flow into a target that has one: what both declare must agree. The new flow takes the target's columns; those that
 -- it lacks are NULL in its events.
-CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow,
-    sequence_type text, source oid) RETURNS scd2_internal.flow
+CREATE FUNCTION scd2_internal.join_target(caller oid, asked scd2_internal.flow, first scd2_internal.flow, source oid)
+    RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     target  regclass := first.target_relid;
@@ -73,37 +147,9 @@ BEGIN
     IF asked.kind = 'append' OR first.kind = 'append' THEN
         RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
             DETAIL = 'A target that is appended to is kept by such flows only.';
-    ELSIF (asked.input = 'changes' OR first.input IN ('net', 'changes'))
-        AND (first.ignores_null <> '{}' OR asked.ignores_null <> '{}') THEN
-        RAISE feature_not_supported
-            USING MESSAGE = 'flows over feeds do not share a target with flows that ignore NULL';
     END IF;
-    differs := CASE WHEN asked.keys <> first.keys THEN format('Its keys are %s instead of %s.', first.keys, asked.keys)
-                    WHEN asked.scd_type <> first.scd_type THEN format('It is of SCD type %s.', first.scd_type)
-                    WHEN sequence_type <> first.sequence_type
-                        THEN format('Its sequence is of type %s instead of %s.', first.sequence_type, sequence_type)
-                    WHEN scd2_internal.differing_column(target, source,
-                        ARRAY(SELECT c FROM unnest(own) WITH ORDINALITY AS u (c, n) WHERE c = ANY (first.columns)
-                        ORDER BY n)) IS NOT NULL
-                        THEN scd2_internal.differing_column(target, source,
-                            ARRAY(SELECT c FROM unnest(own) WITH ORDINALITY AS u (c, n) WHERE c = ANY (first.columns)
-                            ORDER BY n))
-                    WHEN asked.input <> 'snapshots'
-                        AND (first.ignores_null = '{}' AND asked.ignores_null <> '{}'
-                        OR NOT (ARRAY(SELECT c FROM unnest(asked.ignores_null) AS c
-                        WHERE c = ANY (first.columns)) <@ first.ignores_null
-                        AND ARRAY(SELECT c FROM unnest(first.ignores_null) AS c
-                        WHERE c = ANY (own)) <@ asked.ignores_null))
-                        THEN format('The columns of which it ignores NULL are %s.', first.ignores_null)
-                    WHEN asked.scd_type = 2 AND NOT (ARRAY(SELECT c FROM unnest(first.tracked) AS c
-                        WHERE c = ANY (own)) <@ asked.tracked
-                                                     AND ARRAY(SELECT c FROM unnest(asked.tracked) AS c
-                                                         WHERE c = ANY (first.columns)) <@ first.tracked)
-                        THEN format('Its tracked columns are %s.', first.tracked)
-                    WHEN asked.scd_type = 2 AND ROW(asked.start_column, asked.end_column,
-                        asked.current_column) IS DISTINCT FROM ROW(first.start_column, first.end_column,
-                        first.current_column)
-                        THEN 'The columns of its interval have other names.' END;
+    first := scd2_internal.ignore_null_from_now(first, asked);
+    differs := scd2_internal.what_differs(asked, first, source);
     IF differs IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = format('flow does not agree with the others into "%s"', target),
             DETAIL = differs;
@@ -128,7 +174,7 @@ BEGIN
     UPDATE scd2_internal.flow AS f SET definition = f.definition + 1 WHERE f.target_relid = first.target_relid;
     RETURN asked;
 END $$;
-COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, text, oid) IS
+COMMENT ON FUNCTION scd2_internal.join_target(oid, scd2_internal.flow, scd2_internal.flow, oid) IS
     'Raises what does not agree with the flows that are there; returns the flow as it joins them';
 
 -- A flow with the memory of its target, which is made.
@@ -283,7 +329,7 @@ BEGIN
         SELECT f.* INTO first FROM scd2_internal.flow AS f
             WHERE f.target_relid = asked.target_relid ORDER BY f.flow_id LIMIT 1;
         IF FOUND THEN
-            RETURN scd2_internal.join_target(caller, asked, first, asked.sequence_type, source);
+            RETURN scd2_internal.join_target(caller, asked, first, source);
         END IF;
         PERFORM scd2_internal.check_target_fits(caller, asked.target_relid, source,
             asked.columns, asked.keys, asked.scd_type, asked.sequence_type, sequence_collation,

@@ -213,7 +213,7 @@ BEGIN
              WHERE f.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, f.name) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
     LOOP
         is_tracked := w.input <> 'append' AND w.options -> 'track_history_column_list' IS NULL AND NOT coalesce(w.options -> 'track_history_except_column_list' ? c.name, false);
-        ignores := w.ignores_null <> '{}' AND w.options -> 'ignore_null_updates_column_list' IS NULL AND NOT coalesce(w.options -> 'ignore_null_updates_except_column_list' ? c.name, false);
+        ignores := scd2_internal.ignored_later(w.target_relid, w, ARRAY[c.name]) <> '{}';
         IF c.name <> ALL (w.columns) AND scd2_internal.has_column(w.target_relid, c.name) THEN
             PERFORM scd2_internal.cannot_follow(w, format('column "%s" was added, and target "%s" has a column of that name', c.name, scd2_internal.label(w.target_relid)),
                 NULL, format('ALTER TABLE %s RENAME COLUMN %I TO %I; SELECT scd2.resume_flow(%L);', w.target_relid::regclass, c.name, c.name || '_old', w.name));
