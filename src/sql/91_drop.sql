@@ -25,6 +25,20 @@ COMMENT ON FUNCTION scd2_internal.give_back_identities() IS
     'Gives every captured table the replica identity back that was found; a WARNING where it cannot be locked within '
     'pg_scd2.lock_timeout.';
 
+-- The server locks one after the other what it drops, and workers use it in another order: each could wait for the
+-- other. So all is locked before, or none; behind somebody who has a lock for long (a first copy) it goes the server's
+-- way.
+CREATE FUNCTION scd2_internal.lock_catalogs() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM scd2_internal.lock_tables(array_agg(c.oid), array_agg('ACCESS EXCLUSIVE'::text))
+        FROM pg_class c WHERE c.relnamespace = 'scd2_internal'::regnamespace AND c.relkind = 'r';
+EXCEPTION WHEN lock_not_available THEN
+    NULL;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lock_catalogs() IS
+    'Locks all our tables together, if they can be had within pg_scd2.lock_timeout.';
+
 CREATE FUNCTION scd2_internal.on_drop_extension() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_drop_extension'
     LANGUAGE C;
 COMMENT ON FUNCTION scd2_internal.on_drop_extension() IS

@@ -242,6 +242,8 @@ scd2_on_drop_extension(PG_FUNCTION_ARGS)
 	{
 		if (SPI_execute("SELECT scd2_internal.give_back_identities()", false, 0) != SPI_OK_SELECT)
 			elog(ERROR, "could not call scd2_internal.give_back_identities()");
+		if (SPI_execute("SELECT scd2_internal.lock_catalogs()", false, 0) != SPI_OK_SELECT)
+			elog(ERROR, "could not call scd2_internal.lock_catalogs()");
 		if (scd2_shmem == NULL || !scd2_enabled)
 			warn_of_slot();
 	}

@@ -98,6 +98,19 @@ $node->safe_psql('failing', 'INSERT INTO t VALUES (1); UPDATE t SET id = 2');
 sync($node, 'failing');
 is($node->safe_psql('failing', 'SELECT count(*) FROM t_changes'), '3', '... and all goes on');
 
+# Who uses our tables in another order than they are dropped in, as workers do, is not in a deadlock.
+$node->safe_psql('failing', 'DROP VIEW mine');
+$session = $node->background_psql('failing');
+$session->query_safe('BEGIN; SELECT count(*) FROM scd2_internal.flow_state');
+my $told = '';
+my $drop = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('failing'), '-c', q{SET pg_scd2.lock_timeout = '1min'}, '-c', 'DROP EXTENSION pg_scd2' ], '<', \undef, '&>', \$told);
+wait_until($node, 'failing', q{SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE query LIKE 'DROP EXTENSION%'}, 'a DROP waits for a session that uses our tables');
+$session->query_safe("SELECT count(*) FROM scd2_internal.$_") for qw(home position feed flow control);
+$session->query_safe('COMMIT');
+$session->quit;
+$drop->finish;
+is($told, '', '... which uses others, and both get on');
+
 # Whoever commits a prepared transaction could not tell the launcher.
 $node->safe_psql('postgres', 'CREATE DATABASE prepared');
 for my $statement ('CREATE EXTENSION pg_scd2', 'SELECT scd2.stop()', 'SELECT scd2.start()', 'DROP EXTENSION pg_scd2')
