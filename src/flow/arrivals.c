@@ -104,14 +104,19 @@ mark_place(ArrivalReceiver *r, Datum sequence)
 	return low;
 }
 
-/* "at": the first mark that is not below the sequence. */
+/*
+ * Does a truncate say all that another at its sequence does? "at": the first mark that is not below
+ * it. (Of equal sequences that are not the same, as 1.0 and 1.00, the greater image shows.)
+ */
 static bool
 is_truncated_at(ArrivalReceiver *r, int at, Datum sequence)
 {
+	Scd2Flow   *flow = r->flow;
 	const Scd2Mark *marks = r->work->marks;
 
 	for (; at < r->work->nmarks && compare(r, marks[at].sequence, sequence) == 0; at++)
-		if (!marks[at].snapshot && marks[at].kind == SCD2_DELETE)
+		if (!marks[at].snapshot && marks[at].kind == SCD2_DELETE &&
+			scd2_datum_image_compare(marks[at].sequence, sequence, flow->sequence_typbyval, flow->sequence_typlen) >= 0)
 			return true;
 	return false;
 }
@@ -368,6 +373,9 @@ what_is_invalid(ArrivalReceiver *r, TupleTableSlot *slot, bool truncate)
 	for (int i = 0; !truncate && i < r->flow->nkeys; i++)
 		if (nulls[r->flow->keys[i]])
 			return psprintf("key column \"%s\" is NULL", r->flow->columns[r->flow->keys[i]]);
+	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE] && r->flow->input == SCD2_CHANGES && !slot->tts_isnull[SCD2_ARRIVAL_DELETE] &&
+		DatumGetBool(slot->tts_values[SCD2_ARRIVAL_DELETE]))
+		return "sequence of the delete is NULL, or not above that of the row";
 	if (slot->tts_isnull[SCD2_ARRIVAL_SEQUENCE])
 		return "sequence is NULL";
 	if (r->check_sequence)

@@ -654,7 +654,8 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 
 		scd2_append_comparison(sql, start, scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
 		scd2_sql(sql, " AND (%s IS NULL OR ", end);
-		scd2_append_comparison(sql, end, scd2_sequence_operator(flow, BTGreaterStrategyNumber), "m.cut");
+		/* (A row that ends at it shows the greater image of the two.) */
+		scd2_append_comparison(sql, end, scd2_sequence_operator(flow, BTGreaterEqualStrategyNumber), "m.cut");
 		scd2_sql(sql, ")");
 	}
 	else if (flow->sequence_column >= 0)

@@ -56,6 +56,13 @@ compare(Scd2Timeline *t, Datum a, Datum b)
 	return DatumGetInt32(FunctionCall2Coll(&t->compare, t->collation, a, b));
 }
 
+/* Sequences can be equal and not the same: 1.0 and 1.00. */
+static int
+compare_sequence_images(Scd2Timeline *t, Datum a, Datum b)
+{
+	return scd2_datum_image_compare(a, b, t->sequence_typbyval, t->sequence_typlen);
+}
+
 /*
  * The later place is greater, none the least.
  */
@@ -69,25 +76,24 @@ scd2_place_compare(const Scd2Place *a, const Scd2Place *b)
 
 /*
  * Which of two events at one sequence counts? (> 0: a.) Closes yield; then by place, an event
- * without one before all with; then a delete beats an upsert; then by row image.
+ * without one before all with; then a delete beats an upsert; then by row image; last by the image
+ * of the sequence, which rows show as their start or end.
  */
 static int
 compare_at_sequence(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
 {
 	int			order;
 
-	if (a->kind == SCD2_CLOSE || b->kind == SCD2_CLOSE)
-		return (a->kind != SCD2_CLOSE) - (b->kind != SCD2_CLOSE);
+	if ((a->kind == SCD2_CLOSE) != (b->kind == SCD2_CLOSE))
+		return a->kind != SCD2_CLOSE ? 1 : -1;
 	order = scd2_place_compare(&a->place, &b->place);
 	if (order != 0)
 		return order;
 	if (a->kind != b->kind)
 		return (int) a->kind - (int) b->kind;
-	if (a->kind != SCD2_UPSERT)
-		return 0;
-	order = scd2_image_compare(t->shape, a->image, b->image);
-	return order != 0 ? order :
-		scd2_datum_image_compare(a->sequence, b->sequence, t->sequence_typbyval, t->sequence_typlen);
+	if (a->kind == SCD2_UPSERT)
+		order = scd2_image_compare(t->shape, a->image, b->image);
+	return order != 0 ? order : compare_sequence_images(t, a->sequence, b->sequence);
 }
 
 static bool
@@ -191,6 +197,7 @@ remember(Scd2Timeline *t, const Scd2Memory *was, const Scd2Memory *now)
 	if (!t->touched || (was == NULL && now == NULL))
 		return;
 	if (was != NULL && now != NULL && was->kind == now->kind &&
+		compare_sequence_images(t, was->sequence, now->sequence) == 0 &&
 		was->place.version == now->place.version && was->place.ordinal == now->place.ordinal &&
 		(now->kind != SCD2_REMEMBER_HIDDEN || scd2_image_equal_untracked(t->shape, was->before, now->before)) &&
 		(now->sent == NULL || scd2_image_equal(t->shape, was->sent, now->sent->values, now->sent->isnull)))
@@ -236,11 +243,16 @@ finish_run(Scd2Timeline *t, Datum end, bool open)
 
 	Assert(t->in_run);
 	remember_first(t, false);
+	if (row != NULL && compare_sequence_images(t, t->run_start, row->start) != 0)
+	{
+		emit(t, SCD2_ROW_DELETE, row, (Datum) 0, true);
+		row = NULL;
+	}
 	if (row == NULL)
 		emit(t, SCD2_ROW_INSERT, NULL, end, open);
 	else if (!image_kept(t, row) || (open && !row->open))
 		emit(t, SCD2_ROW_REWRITE, row, end, open);
-	else if (!open && (row->open || compare(t, end, row->end) != 0))
+	else if (!open && (row->open || compare_sequence_images(t, end, row->end) != 0))
 		emit(t, SCD2_ROW_CLOSE, row, end, open);
 	scd2_image_drop(t->run_image);
 	t->in_run = false;
@@ -582,25 +594,29 @@ unites(Scd2Timeline *t, const Scd2Event *a, const Scd2Event *b)
 		a->place.version == 0 && b->place.version == 0;
 }
 
-/* What counts of two events at one sequence, into the first. False: the second adds nothing to it. */
+/* Two upserts that are one: into the first. False: the second has no values to add. */
 static bool
+unite(Scd2Timeline *t, Scd2Event *into, const Scd2Event *event, bool *conflict)
+{
+	Scd2Image  *merged = scd2_image_merge(t->shape, into->image, event->image, conflict);
+	bool		adds = merged != into->image;
+
+	into->image = merged;
+	if (compare_sequence_images(t, event->sequence, into->sequence) > 0)
+		into->sequence = event->sequence;
+	return adds;
+}
+
+/* What counts of two events at one sequence, into the first. */
+static void
 take_greater(Scd2Timeline *t, Scd2Event *winner, const Scd2Event *event)
 {
 	bool		conflict;
-	Scd2Image  *merged;
-	bool		adds;
 
 	if (unites(t, winner, event))
-	{
-		merged = scd2_image_merge(t->shape, winner->image, event->image, &conflict);
-		adds = merged != winner->image;
-		winner->image = merged;
-		return adds;
-	}
-	adds = compare_at_sequence(t, event, winner) > 0;
-	if (adds)
+		(void) unite(t, winner, event, &conflict);
+	else if (compare_at_sequence(t, event, winner) > 0)
 		*winner = *event;
-	return adds;
 }
 
 /* A new event meets one that was there at its sequence. */
@@ -635,8 +651,32 @@ says_all(Scd2Timeline *t, const Scd2Event *event, const Scd2Event *winner)
 	bool		conflict;
 
 	if (unites(t, event, winner))
-		return scd2_image_merge(t->shape, event->image, winner->image, &conflict) == event->image;
+		return scd2_image_merge(t->shape, event->image, winner->image, &conflict) == event->image &&
+			compare_sequence_images(t, event->sequence, winner->sequence) >= 0;
 	return compare_at_sequence(t, event, winner) >= 0;
+}
+
+/*
+ * What a mark implies meets the event that counts so far (NULL: none). True: that need not be
+ * remembered, the mark says it. What a snapshot said at the sequence of an old event is in that one,
+ * unless it has lost; then the image of its sequence does not count either. (Who takes a snapshot at
+ * 1.00 and truncates at 1.0 may see either as the end of a row.)
+ */
+static bool
+meet_mark(Scd2Timeline *t, const Scd2Mark *mark, Scd2Event *implied, Scd2Event *winner, bool at_old)
+{
+	bool		says_it;
+
+	if (winner == NULL)
+		return true;
+	says_it = says_all(t, implied, winner);
+	if (mark->snapshot && at_old)
+	{
+		says_it &= compare_sequence_images(t, implied->sequence, winner->sequence) == 0;
+		implied->sequence = winner->sequence;
+	}
+	take_greater(t, winner, implied);
+	return says_it;
 }
 
 /*
@@ -667,7 +707,7 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 		if (old.valid && t->n_new > 0)
 			count_against_old(t, &old.event, new);
 		if (any)
-			(void) take_greater(t, &winner, new);
+			take_greater(t, &winner, new);
 		else
 			winner = *new;
 		any = true;
@@ -679,16 +719,14 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 		{
 			if (winner.kind == SCD2_UPSERT && t->shape->ignores_null != NULL)
 				winner.image = scd2_image_resolve(t->shape, winner.image, before);
-			continue;
 		}
-		if (!implied_event(t, mark, &implied))
-			continue;
-		is_implied |= !any || says_all(t, &implied, &winner);
-		if (any)
-			(void) take_greater(t, &winner, &implied);
-		else
-			winner = implied;
-		any = true;
+		else if (implied_event(t, mark, &implied))
+		{
+			is_implied |= meet_mark(t, mark, &implied, any ? &winner : NULL, old.valid);
+			if (!any)
+				winner = implied;
+			any = true;
+		}
 	}
 	if (!any)
 		return false;
@@ -880,16 +918,15 @@ static void
 unite_new(Scd2Timeline *t, const Scd2Event *event)
 {
 	bool		conflict;
-	Scd2Image  *merged = scd2_image_merge(t->shape, t->new.image, event->image, &conflict);
+	bool		adds = unite(t, &t->new, event, &conflict);
 
-	if (!event->implied && t->n_new > 0 && !conflict && merged == t->new.image)
+	if (!event->implied && t->n_new > 0 && !conflict && !adds)
 		t->counts.duplicates++;
 	else if (!event->implied)
 	{
 		t->counts.conflicts += conflict;
 		t->n_new++;
 	}
-	t->new.image = merged;
 }
 
 /*

@@ -25,7 +25,6 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 
 #include "flow/timeline.h"
@@ -37,9 +36,15 @@ PG_FUNCTION_INFO_V1(scd2_timeline_fuzz);
 #define VALUES		3
 #define COLUMNS		(1 + VALUES)	/* the key first */
 
+/* Sequences are 64-bit integers of which the last bit does not order: equal ones are of two images. */
+#define SEQUENCE(seq, image)	Int64GetDatum((int64) (seq) * 2 + (image))
+#define SEQ(datum)				((int) (DatumGetInt64(datum) / 2))
+#define IMAGE(datum)			((int) (DatumGetInt64(datum) % 2))
+
 typedef struct Given
 {
 	int			seq;
+	int			image;			/* of the sequence */
 	Scd2EventKind kind;
 	bool		is_truncate;	/* of every key: also a mark */
 	bool		is_horizon;		/* only a mark */
@@ -55,6 +60,8 @@ typedef struct Set
 	bool		places;
 	bool		one;			/* type 1 */
 	bool		ignores;		/* NULL says nothing in some columns */
+	bool		images;			/* equal sequences need not be the same; then no truncate is a close (those are of commit times), */
+	bool		truncates;		/* and there are truncates or snapshots: see meet_mark() */
 	Scd2Timeline timeline;
 	Given		events[MAX_EVENTS];
 	int			n;				/* given so far */
@@ -127,6 +134,16 @@ random_int(Set *set, int low, int high)
 	return low + (int) (pg_prng_uint64(&set->rng) % (uint64) (high - low + 1));
 }
 
+/* As the engine compares: without the images. */
+static Datum
+compare_sequences(PG_FUNCTION_ARGS)
+{
+	int			a = SEQ(PG_GETARG_DATUM(0));
+	int			b = SEQ(PG_GETARG_DATUM(1));
+
+	PG_RETURN_INT32(a < b ? -1 : a > b);
+}
+
 /* ---- the target as arrays ---- */
 
 static Scd2Row *
@@ -160,8 +177,8 @@ static bool
 goes_on_inside(Set *set, const Scd2Row *row, int lowest)
 {
 	for (int i = 0; i < set->nmemory; i++)
-		if (DatumGetInt64(set->memory[i]->sequence) >= lowest &&
-			(row->open || DatumGetInt64(set->memory[i]->sequence) < DatumGetInt64(row->end)))
+		if (SEQ(set->memory[i]->sequence) >= lowest &&
+			(row->open || SEQ(set->memory[i]->sequence) < SEQ(row->end)))
 			return true;
 	return false;
 }
@@ -176,16 +193,16 @@ start_reading(Set *set, int lowest)
 	set->row_at = set->memory_at = 0;
 	if (set->one)
 		return;
-	while (set->row_at + 1 < set->nrows && DatumGetInt64(set->rows[set->row_at + 1]->start) < lowest)
+	while (set->row_at + 1 < set->nrows && SEQ(set->rows[set->row_at + 1]->start) < lowest)
 		set->row_at++;
-	if (ignores_untracked() && set->nrows > 0 && DatumGetInt64(set->rows[set->row_at]->start) < lowest &&
+	if (ignores_untracked() && set->nrows > 0 && SEQ(set->rows[set->row_at]->start) < lowest &&
 		goes_on_inside(set, set->rows[set->row_at], lowest))
 	{
-		while (set->memory_at < set->nmemory && DatumGetInt64(set->memory[set->memory_at]->sequence) < DatumGetInt64(set->rows[set->row_at]->start))
+		while (set->memory_at < set->nmemory && SEQ(set->memory[set->memory_at]->sequence) < SEQ(set->rows[set->row_at]->start))
 			set->memory_at++;
 		return;
 	}
-	while (set->memory_at + 1 < set->nmemory && DatumGetInt64(set->memory[set->memory_at + 1]->sequence) < lowest)
+	while (set->memory_at + 1 < set->nmemory && SEQ(set->memory[set->memory_at + 1]->sequence) < lowest)
 		set->memory_at++;
 }
 
@@ -195,7 +212,7 @@ image_before(void *arg, const Scd2Row *row)
 	Set		   *set = arg;
 
 	for (int i = 0; i < set->nrows; i++)
-		if (!set->rows[i]->open && set->rows[i]->end == row->start)
+		if (!set->rows[i]->open && SEQ(set->rows[i]->end) == SEQ(row->start))
 			return set->rows[i]->image;
 	return NULL;
 }
@@ -320,12 +337,12 @@ add_mark(Set *set, const Given *given)
 {
 	int			at = set->nmarks;
 
-	while (at > 0 && DatumGetInt64(set->marks[at - 1].sequence) > given->seq)
+	while (at > 0 && SEQ(set->marks[at - 1].sequence) > given->seq)
 	{
 		set->marks[at] = set->marks[at - 1];
 		at--;
 	}
-	set->marks[at].sequence = Int64GetDatum(given->seq);
+	set->marks[at].sequence = SEQUENCE(given->seq, given->image);
 	set->marks[at].snapshot = given->is_snapshot;
 	set->marks[at].yields = given->is_horizon;
 	set->marks[at].kind = given->kind;
@@ -339,22 +356,27 @@ static void
 remember_deletes_at(Set *set, int seq)
 {
 	bool		needed = false;
+	Datum		end = (Datum) 0;
 	Scd2Memory *memory;
 
 	if (set->one)
 		return;
 	for (int i = 0; i < set->nrows; i++)
-		needed |= !set->rows[i]->open && DatumGetInt64(set->rows[i]->end) == seq;
+		if (!set->rows[i]->open && SEQ(set->rows[i]->end) == seq)
+		{
+			needed = true;
+			end = set->rows[i]->end;
+		}
 	for (int i = 0; i < set->nrows; i++)
-		needed &= DatumGetInt64(set->rows[i]->start) != seq;
+		needed &= SEQ(set->rows[i]->start) != seq;
 	for (int i = 0; i < set->nmemory; i++)
-		needed &= DatumGetInt64(set->memory[i]->sequence) != seq;
+		needed &= SEQ(set->memory[i]->sequence) != seq;
 	for (int i = 0; i < set->nmarks; i++)
-		needed &= DatumGetInt64(set->marks[i].sequence) != seq;
+		needed &= SEQ(set->marks[i].sequence) != seq;
 	if (!needed)
 		return;
 	memory = palloc0(sizeof(Scd2Memory));
-	memory->sequence = Int64GetDatum(seq);
+	memory->sequence = end;
 	memory->kind = SCD2_REMEMBER_DELETE;
 	set->memory[set->nmemory++] = memory;
 	qsort(set->memory, set->nmemory, sizeof(Scd2Memory *), by_sequence);
@@ -382,7 +404,7 @@ give(Set *set, Given *batch, int n)
 	for (int i = 0; i < n; i++)
 	{
 		Scd2Event	event = {
-			.sequence = Int64GetDatum(sorted[i].seq),
+			.sequence = SEQUENCE(sorted[i].seq, sorted[i].image),
 			.kind = sorted[i].kind,
 			.place = sorted[i].place,
 			.image = sorted[i].kind == SCD2_UPSERT ? image_of(sorted[i].v, sorted[i].whole) : NULL
@@ -399,19 +421,17 @@ give(Set *set, Given *batch, int n)
 static int
 compare_given(const Given *a, const Given *b)
 {
-	if (a->kind == SCD2_CLOSE || b->kind == SCD2_CLOSE)
-		return (a->kind != SCD2_CLOSE) - (b->kind != SCD2_CLOSE);
+	if ((a->kind == SCD2_CLOSE) != (b->kind == SCD2_CLOSE))
+		return a->kind != SCD2_CLOSE ? 1 : -1;
 	if (a->place.version != b->place.version)
 		return a->place.version > b->place.version ? 1 : -1;
 	if (a->kind != b->kind)
 		return a->kind == SCD2_DELETE ? 1 : -1;
-	if (a->kind == SCD2_DELETE)
-		return 0;
 	/* NULL (0 here) is greatest */
-	for (int i = 0; i < VALUES; i++)
+	for (int i = 0; i < VALUES && a->kind == SCD2_UPSERT; i++)
 		if (a->v[i] != b->v[i])
 			return (a->v[i] == 0 ? 1000 : a->v[i]) - (b->v[i] == 0 ? 1000 : b->v[i]);
-	return 0;
+	return a->image - b->image;
 }
 
 static bool
@@ -428,6 +448,7 @@ unite(Given *into, const Given *other)
 		if (says(other, i) && (!says(into, i) || (into->v[i] != 0 && (other->v[i] == 0 || other->v[i] > into->v[i]))))
 			into->v[i] = other->v[i];
 	into->whole |= other->whole;
+	into->image = Max(into->image, other->image);
 }
 
 /* What counts at each sequence, ascending. */
@@ -477,6 +498,13 @@ same_tracked(const Given *a, const Given *b)
 	return true;
 }
 
+/* The bound of an interval; who has joined changes nothing from there on. */
+static char *
+bound(Set *set, int seq, int image)
+{
+	return seq <= set->joined ? psprintf("%d", set->joined) : psprintf("%d%s", seq, image ? "'" : "");
+}
+
 static void
 expected_rows(Set *set, StringInfo out)
 {
@@ -497,9 +525,9 @@ expected_rows(Set *set, StringInfo out)
 		if (set->one ? last == n - 1 : last == n - 1 || events[last + 1].seq > set->joined)
 			appendStringInfo(out, "(%d,%d,%d)", events[last].v[0], events[last].v[1], events[last].v[2]);
 		if (!set->one && last + 1 < n && events[last + 1].seq > set->joined)
-			appendStringInfo(out, "[%d,%d) ", Max(events[i].seq, set->joined), events[last + 1].seq);
+			appendStringInfo(out, "[%s,%s) ", bound(set, events[i].seq, events[i].image), bound(set, events[last + 1].seq, events[last + 1].image));
 		else if (!set->one && last == n - 1)
-			appendStringInfo(out, "[%d,-) ", Max(events[i].seq, set->joined));
+			appendStringInfo(out, "[%s,-) ", bound(set, events[i].seq, events[i].image));
 		i = last + 1;
 	}
 }
@@ -511,16 +539,16 @@ actual_rows(Set *set, StringInfo out)
 	{
 		Scd2Row    *row = set->rows[i];
 
-		if (!set->one && !row->open && DatumGetInt64(row->end) <= set->joined)
+		if (!set->one && !row->open && SEQ(row->end) <= set->joined)
 			continue;
 		appendStringInfo(out, "(%d,%d,%d)", value_of(row->image, 0), value_of(row->image, 1), value_of(row->image, 2));
 		if (!set->one)
 		{
-			appendStringInfo(out, "[" INT64_FORMAT ",", Max(DatumGetInt64(row->start), set->joined));
+			appendStringInfo(out, "[%s,", bound(set, SEQ(row->start), IMAGE(row->start)));
 			if (row->open)
 				appendStringInfoString(out, "-)");
 			else
-				appendStringInfo(out, INT64_FORMAT ")", DatumGetInt64(row->end));
+				appendStringInfo(out, "%s)", bound(set, SEQ(row->end), IMAGE(row->end)));
 		}
 		if (!set->one)
 			appendStringInfoChar(out, ' ');
@@ -558,10 +586,10 @@ memory_is_small(Set *set)
 		bool		closed = false;
 
 		for (int m = 0; m < set->nmarks; m++)
-			if (DatumGetInt64(set->marks[m].sequence) == events[i].seq)
+			if (SEQ(set->marks[m].sequence) == events[i].seq)
 			{
 				closed |= !set->marks[m].snapshot && set->marks[m].kind == SCD2_CLOSE;
-				marked |= !set->marks[m].snapshot && set->marks[m].kind == SCD2_DELETE;
+				marked |= !set->marks[m].snapshot && set->marks[m].kind == SCD2_DELETE && IMAGE(set->marks[m].sequence) >= events[i].image;
 			}
 		if (set->places || events[i].kind == SCD2_CLOSE)
 			most++;
@@ -593,10 +621,10 @@ static void
 log_events(Set *set, const Given *batch, int n)
 {
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&set->log, "%s%s(%d,%d,%d)@%d#" INT64_FORMAT " ",
+		appendStringInfo(&set->log, "%s%s(%d,%d,%d)@%d%s#" INT64_FORMAT " ",
 						 batch[i].is_truncate ? "T" : batch[i].is_snapshot ? "S" : "",
 						 batch[i].kind == SCD2_UPSERT ? batch[i].whole ? "w" : "v" : batch[i].kind == SCD2_DELETE ? "DEL" : "CLOSE",
-						 batch[i].v[0], batch[i].v[1], batch[i].v[2], batch[i].seq, batch[i].place.version);
+						 batch[i].v[0], batch[i].v[1], batch[i].v[2], batch[i].seq, batch[i].image ? "'" : "", batch[i].place.version);
 	appendStringInfoString(&set->log, "| ");
 }
 
@@ -610,16 +638,16 @@ knows_no_close(Set *set)
 static Given
 random_event(Set *set, int span)
 {
-	Given		given = {.seq = random_int(set, 1, span), .kind = SCD2_UPSERT};
+	Given		given = {.seq = random_int(set, 1, span), .image = set->images && random_int(set, 0, 2) == 0, .kind = SCD2_UPSERT};
 	int			kind = random_int(set, 1, 100);
 
 	if (kind <= 15)
 		given.kind = SCD2_DELETE;
 	else if (kind <= 22 && !knows_no_close(set))
 		given.kind = SCD2_CLOSE;
-	else if (kind > 22 && kind <= 27)
+	else if (kind > 22 && kind <= 27 && set->truncates)
 	{
-		given.kind = random_int(set, 0, 1) || knows_no_close(set) ? SCD2_DELETE : SCD2_CLOSE;
+		given.kind = random_int(set, 0, 1) || knows_no_close(set) || set->images ? SCD2_DELETE : SCD2_CLOSE;
 		given.is_truncate = true;
 	}
 	if (given.kind == SCD2_UPSERT)
@@ -677,7 +705,7 @@ give_snapshot(Set *set, int seq)
 	given.is_snapshot = true;
 	given.place = (Scd2Place) {0, 0};
 	if (given.kind != SCD2_UPSERT || random_int(set, 0, 2) == 0)
-		given = (Given) {.seq = seq, .kind = SCD2_DELETE, .is_snapshot = true};
+		given = (Given) {.seq = seq, .image = given.image, .kind = SCD2_DELETE, .is_snapshot = true};
 	before = state_before(set, seq);
 	if (random_int(set, 0, 2) == 0)
 	{
@@ -708,13 +736,13 @@ lowest_horizon(Set *set)
 static bool
 is_needed(Set *set, const Scd2Memory *memory)
 {
-	int64		sequence = DatumGetInt64(memory->sequence);
+	int			sequence = SEQ(memory->sequence);
 
 	if (sequence >= lowest_horizon(set))
 		return true;
 	for (int i = 0; i < set->nrows && !set->one; i++)
-		if (!(tracked[1] && tracked[2] && tracked[3]) && memory->sent != NULL && DatumGetInt64(set->rows[i]->start) <= sequence &&
-			(set->rows[i]->open || DatumGetInt64(set->rows[i]->end) > lowest_horizon(set)))
+		if (!(tracked[1] && tracked[2] && tracked[3]) && memory->sent != NULL && SEQ(set->rows[i]->start) <= sequence &&
+			(set->rows[i]->open || SEQ(set->rows[i]->end) > lowest_horizon(set)))
 			return true;
 	return false;
 }
@@ -731,7 +759,7 @@ drop_memory(Set *set)
 	set->nmemory = n;
 	n = 0;
 	for (int i = 0; i < set->nmarks; i++)
-		if (DatumGetInt64(set->marks[i].sequence) >= lowest_horizon(set))
+		if (SEQ(set->marks[i].sequence) >= lowest_horizon(set))
 			set->marks[n++] = set->marks[i];
 	set->nmarks = set->timeline.nmarks = n;
 }
@@ -788,6 +816,8 @@ one_set(uint64 seed)
 	set->one = random_int(set, 0, 2) == 0;
 	set->places = random_int(set, 0, 2) == 0;
 	set->ignores = random_int(set, 0, 1) == 0;
+	set->images = random_int(set, 0, 1) == 0;
+	set->truncates = !set->images || random_int(set, 0, 1) == 0;
 	shape.ignores_null = set->ignores ? ignores_null : NULL;
 	tracked[1] = true;
 	tracked[2] = random_int(set, 0, 1);
@@ -801,7 +831,7 @@ one_set(uint64 seed)
 	appendStringInfo(&set->log, " tracks %d%d%d: ", tracked[1], tracked[2], tracked[3]);
 	set->timeline.shape = &shape;
 	set->timeline.scd_type = set->one ? 1 : 2;
-	fmgr_info(F_BTINT8CMP, &set->timeline.compare);
+	set->timeline.compare = (FmgrInfo) {.fn_addr = compare_sequences, .fn_nargs = 2, .fn_strict = true, .fn_mcxt = CurrentMemoryContext};
 	set->timeline.sequence_typlen = 8;
 	set->timeline.sequence_typbyval = true;
 	set->timeline.remembers = true;
@@ -827,7 +857,7 @@ one_set(uint64 seed)
 
 		if (set->horizon > 1 && (set->joined > 0 || !set->ignores || !has_event_at(set, set->horizon)) && random_int(set, 0, 9) == 0)
 			give_older(set);
-		if (snapshot_at < span && random_int(set, 0, 7) == 0)
+		if (snapshot_at < span && !(set->images && set->truncates) && random_int(set, 0, 7) == 0)
 		{
 			snapshot_at = random_int(set, Max(snapshot_at + 1, Min(set->horizon + 1, span)), span);
 			if (snapshot_at < set->horizon)

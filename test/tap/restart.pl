@@ -1,5 +1,6 @@
 # A clean restart, and one with a backlog: changes made while capture is off are captured
-# afterwards; versions go on where they were.
+# afterwards; versions go on where they were. Deletes that came before what they delete are
+# remembered.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -36,4 +37,18 @@ sync($node);
 feed_is_right($node, 'postgres', 'after a time without capture');
 history_is_right($node, 'postgres', 'after a time without capture');
 is($node->safe_psql('postgres', 'SELECT scd2.latest_version()'), $version + 2, 'two commits, two versions');
+
+my $delete = q{apply_as_deletes => 'op = ''D''', column_list => '{k,v}'};
+$node->safe_psql('postgres', "CREATE TABLE ev (k int, v text, seq int, op text);
+    SELECT scd2.create_auto_cdc_flow('h', 'ev', '{k}', 'seq', $delete, stored_as_scd_type => 2);
+    SELECT scd2.create_auto_cdc_flow('c', 'ev', '{k}', 'seq', $delete)");
+sync($node);
+$node->safe_psql('postgres', q{INSERT INTO ev VALUES (1, NULL, 30, 'D'), (2, 'a', 10, 'U'), (2, NULL, 30, 'D')});
+sync($node);
+$node->restart;
+$node->safe_psql('postgres', $_) for 'VACUUM FULL', q{INSERT INTO ev VALUES (1, 'late', 20, 'U'), (2, 'late', 20, 'U')};
+wait_capture($node);
+sync($node);
+is($node->safe_psql('postgres', 'SELECT * FROM h ORDER BY k, __start_at'), "1|late|20|30\n2|a|10|20\n2|late|20|30", 'deletes are remembered after a restart and VACUUM FULL');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM c'), '0', '... and what is older does not bring rows back');
 done_testing();
