@@ -67,10 +67,14 @@ $node->safe_psql('postgres', "UPDATE other SET v = v + 1; CHECKPOINT");
 wait_until($node, 'postgres', "SELECT confirmed_flush_lsn >= '$end' FROM pg_replication_slots WHERE plugin = 'pg_scd2'", '... and the slot does not wait for it');
 
 # a crash in the middle: the copy is made again, as a whole
-$node->poll_query_until('postgres', "SELECT count(*) = 1 $waiting") or die 'no copy';
-my $pid = $node->safe_psql('postgres', "SELECT pid $waiting");
-kill_backend($pid);
-$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pid)") or die 'no server';
+my $pid = '';
+for (1 .. 100)
+{
+    last if $pid ne '';
+    $pid = $node->safe_psql('postgres', "SELECT pid $waiting");
+    select(undef, undef, undef, 0.1);
+}
+crash($node, $pid);
 eval { $gate->quit };
 wait_capture($node);
 sync($node);
