@@ -107,8 +107,8 @@ RESET SESSION AUTHORIZATION;
 CALL public.wait_until($$EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep')$$);
 INSERT INTO m.r VALUES (4);
 SELECT lives_ok('SELECT scd2.sync(''30 s'', ''{m.r_history}'')', 'code that does not end holds up no other flow');
+SELECT lives_ok('SELECT scd2.pause_flow(''endless_history'')', '... and the flow can be paused before its worker is ended');
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep' \g /dev/null
-SELECT lives_ok('SELECT scd2.pause_flow(''endless_history'')', '... and who ends its worker can pause the flow');
 CALL public.wait_until($$NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 apply' AND datname = current_database() AND wait_event = 'PgSleep')$$);
 SELECT is((SELECT state FROM scd2.flows WHERE flow = 'endless_history'), 'paused', '... which is not begun again');
 SET SESSION AUTHORIZATION mallory;
