@@ -15,6 +15,9 @@
  * (repeatable read) gets a serialization failure if anything was applied since (45_snapshot.sql).
  * All that it writes, with the version in flow_state, is one transaction.
  *
+ * Before a snapshot is read, the flow follows the columns of its source
+ * (49_follow_source_columns.sql), which stays locked until the transaction ends.
+ *
  * Guards come before anything is written: what an aborted transaction wrote is still in the table's
  * way. Only in a type 1 target that remembers it takes the timeline to know what a snapshot
  * deletes; there it is asked twice.
@@ -30,6 +33,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
@@ -650,6 +654,40 @@ result_row(FunctionCallInfo fcinfo, const SnapshotCounts *counts)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
+/* Definition and target get the columns that the source has now, which stays locked. */
+static void
+follow_source(int flow_id)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow_id)};
+	bool		isnull;
+	Oid			source;
+
+	if (SPI_execute_with_args("SELECT source_relid::oid FROM scd2_internal.flow WHERE flow_id = $1", 1, types, args, NULL, false, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "flow %d does not exist", flow_id);
+	source = DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	if (isnull)
+		return;
+	LockRelationOid(source, AccessShareLock);
+	if (SPI_execute_with_args("SELECT scd2_internal.follow_source_columns($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.follow_source_columns()");
+}
+
+/* The flow, after that. */
+static Scd2Flow *
+load_to_apply(int flow_id)
+{
+	Scd2Flow   *flow;
+
+	follow_source(flow_id);
+	PushCopiedSnapshot(GetTransactionSnapshot());
+	see_own_writes();
+	flow = scd2_flow_load(flow_id);
+	PopActiveSnapshot();
+	return flow;
+}
+
 /*
  * scd2_internal.take_snapshot(flow_id integer, version text, expected_rows bigint, dry_run boolean,
  * allow_deletes boolean): the caller has looked at rights, state and locks. A flow is loaded for
@@ -670,7 +708,7 @@ scd2_take_snapshot(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	error_context_stack = NULL; /* an error is apply_snapshot()'s: see call.c */
-	flow = scd2_flow_load(PG_GETARG_INT32(0));
+	flow = load_to_apply(PG_GETARG_INT32(0));
 	PG_TRY();
 	{
 		counts = apply_by_hand(flow, version, &request);

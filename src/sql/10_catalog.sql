@@ -211,7 +211,8 @@ CREATE TABLE scd2_internal.flow (
     options          jsonb NOT NULL DEFAULT '{}',       -- the arguments as given, for describing and for kinds to come
     settings         text[] NOT NULL DEFAULT '{}',      -- 'TimeZone=…', 'DateStyle=…', 'IntervalStyle=…' at creation
     known_changes    integer,                           -- of its feed's columns (feed_layout), that are in the definition;
-    known_attnums    smallint[],                        -- the columns of the feed then,
+                                                        -- 'snapshots': which relation the source was (a hash of its oid)
+    known_attnums    smallint[],                        -- the columns of the feed ('snapshots': of the source) then,
     known_names      name[],                            -- and their names
     definition       integer NOT NULL DEFAULT 1,        -- grows with each change: cached plans are of one definition
     paused           boolean NOT NULL DEFAULT false,

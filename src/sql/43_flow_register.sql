@@ -392,6 +392,7 @@ BEGIN
             ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.flow_id INTO asked.flow_id;
     PERFORM scd2_internal.know_columns(asked.flow_id);
+    PERFORM scd2_internal.know_source_columns(asked.flow_id);
     IF asked.input = 'snapshots' THEN
         INSERT INTO scd2_internal.flow_state
                 (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)

@@ -268,7 +268,8 @@ CREATE FUNCTION scd2_internal.apply_snapshot(caller oid, flow name, snapshot_ver
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    named scd2_internal.flow := scd2_internal.find_flow(caller, flow);
+    named  scd2_internal.flow := scd2_internal.find_flow(caller, flow);
+    counts record;
 BEGIN
     IF snapshot_version IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'snapshot_version must not be NULL';
@@ -284,7 +285,18 @@ BEGIN
         PERFORM FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)
             WHERE f.target_relid = named.target_relid FOR UPDATE OF s;
     END IF;
-    RETURN QUERY SELECT t.* FROM scd2_internal.take_snapshot(named.flow_id, snapshot_version, expected_rows, dry_run,
+    -- (Before it, the flow follows the columns of its source.)
+    IF coalesce(dry_run, false) THEN
+        BEGIN
+            SELECT t.* INTO counts FROM scd2_internal.take_snapshot(named.flow_id, snapshot_version, expected_rows,
+                true, allow_deletes) AS t;
+            RAISE EXCEPTION SQLSTATE 'SC2DR' USING MESSAGE = 'what a dry run did is undone';
+        EXCEPTION WHEN SQLSTATE 'SC2DR' THEN
+            RETURN QUERY SELECT counts.inserted, counts.updated, counts.deleted, counts.unchanged;
+            RETURN;
+        END;
+    END IF;
+    RETURN QUERY SELECT t.* FROM scd2_internal.take_snapshot(named.flow_id, snapshot_version, expected_rows, false,
         allow_deletes) AS t;
 END $$;
 COMMENT ON FUNCTION scd2_internal.apply_snapshot(oid, name, text, bigint, boolean, boolean)
@@ -296,12 +308,13 @@ CREATE FUNCTION scd2.apply_snapshot(flow name, snapshot_version text, expected_r
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.apply_snapshot(name, text, bigint, boolean, boolean) IS
     'Applies what the source of a flow over snapshots shows now, as version "snapshot_version", in the caller''s '
-    'transaction; how many keys it added, changed, deleted, and left as they were. A version must be above the '
+    'transaction, after the target has followed the columns of the source; how many keys it added, changed, deleted, '
+    'and left as they were. A version must be above the '
     'last; the same is skipped with a notice. expected_rows: of the source; dry_run: only counts; allow_deletes: of any '
     'number of keys. Refused: a version below the last (22023), keys that are NULL (22004), out of scope (22000) or '
     'there twice (21000), another number than expected_rows (22000); more deletes than max_delete_fraction, or no '
     'row at all (55000, '
-    'unless allow_deletes). 42704 no such flow, 42501 not the owner of its target, 55P03 if the flow is at work.';
+    'unless allow_deletes), columns that cannot be followed (55000; 55P03 while the target is in use). 42704 no such flow, 42501 not the owner of its target, 55P03 if the flow is at work.';
 
 CREATE FUNCTION scd2.apply_snapshot(flow name, snapshot_version anyelement, expected_rows bigint DEFAULT NULL,
     dry_run boolean DEFAULT false, allow_deletes boolean DEFAULT false)

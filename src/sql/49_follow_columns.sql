@@ -126,7 +126,7 @@ BEGIN
     SELECT array_agg(k.name ORDER BY k.n), array_agg(c.name ORDER BY k.n), array_agg(k.name ORDER BY k.n) FILTER (WHERE k.name = ANY (w.columns) AND k.name <> ALL (w.absent)),
            array_agg(c.name ORDER BY k.n) FILTER (WHERE k.name = ANY (w.columns) AND k.name <> ALL (w.absent))
     INTO old_names, new_names, ours, theirs
-    FROM ROWS FROM (unnest(w.known_attnums), unnest(w.known_names)) WITH ORDINALITY k (attnum, name, n) JOIN scd2_internal.followed_columns(w.feed_id) c USING (attnum) WHERE c.name <> k.name;
+    FROM ROWS FROM (unnest(w.known_attnums), unnest(w.known_names)) WITH ORDINALITY k (attnum, name, n) JOIN scd2_internal.followed_columns(w) c USING (attnum) WHERE c.name <> k.name;
     IF old_names IS NULL THEN
         RETURN w;
     END IF;
@@ -166,7 +166,7 @@ DECLARE
     c record;
 BEGIN
     FOR c IN
-        SELECT r.oid AS relation, f.name, f.type FROM scd2_internal.followed_columns(w.feed_id) f, unnest(ARRAY[w.target_relid, w.memory_relid]) r (oid)
+        SELECT r.oid AS relation, f.name, f.type FROM scd2_internal.followed_columns(w) f, unnest(ARRAY[w.target_relid, w.memory_relid]) r (oid)
             JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) b
         WHERE a.attname = f.name AND f.name = ANY (w.columns) AND f.name <> ALL (w.absent) AND (b.base <> f.base OR b.base_typmod <> f.typmod AND b.base_typmod <> -1)
         ORDER BY r.oid, f.attnum
@@ -209,7 +209,7 @@ DECLARE
     ignores boolean;
     c record;
 BEGIN
-    FOR c IN SELECT f.* FROM scd2_internal.followed_columns(w.feed_id) f
+    FOR c IN SELECT f.* FROM scd2_internal.followed_columns(w) f
              WHERE f.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, f.name) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
     LOOP
         is_tracked := w.input <> 'append' AND w.options -> 'track_history_column_list' IS NULL AND NOT coalesce(w.options -> 'track_history_except_column_list' ? c.name, false);
@@ -268,6 +268,7 @@ BEGIN
     SELECT f.* INTO w FROM scd2_internal.flow f LEFT JOIN scd2_internal.feed_layout l USING (feed_id)
         WHERE f.flow_id = id AND f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0) AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.target_relid);
     IF NOT FOUND THEN
+        PERFORM scd2_internal.follow_source_columns(id);
         RETURN;
     END IF;
     w := scd2_internal.follow_names(w);

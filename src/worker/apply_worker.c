@@ -54,7 +54,7 @@ typedef struct KnownFlow
 	Scd2FlowState state;		/* as of the last look */
 	Scd2FlowState taken;		/* as it was before what was tried last */
 	int			feed_id;
-	Oid			feed_relid;		/* invalid: none */
+	Oid			feed_relid;		/* or of a flow over snapshots its source; invalid: none */
 	Oid			target;			/* if other flows may write into it too; else invalid */
 	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
 	bool		once;			/* or once */
@@ -173,7 +173,8 @@ tell_at_home(void)
 	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
 	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
 	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
-	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0), e.feed_relid" \
+	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)," \
+	"       CASE WHEN f.kind = 'snapshot' THEN f.source_relid ELSE e.feed_relid END" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) LEFT JOIN scd2_internal.feed_layout AS l USING (feed_id)" \
 	"      LEFT JOIN scd2_internal.feed AS e USING (feed_id)" \
 	" WHERE (f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot') AND " SCD2_AT_HOME("s") " ORDER BY f.flow_id"
@@ -411,7 +412,10 @@ do_work(KnownFlow *known)
 		TimestampTz due;
 
 		if (state->phase == 'c' || (state->phase == 'a' && snapshot_due(known, &due) && due <= GetCurrentTimestamp()))
+		{
+			lock_feed(known);
 			scd2_snapshot_by_worker(locked_definition(known), state);
+		}
 	}
 	else if (state->phase == 'c' && state->gap == PG_INT64_MAX)
 	{

@@ -56,7 +56,8 @@ sub create_everything
         CREATE TABLE struct_events (k int, v text, day date, n int);
         CREATE TYPE kind AS ENUM ('big', 'small');
         CREATE TABLE kinds (kind kind, v text, seq int);
-        CREATE TABLE products (sku text PRIMARY KEY, price numeric);
+        CREATE TABLE products (gone int, sku text PRIMARY KEY, price numeric);
+        ALTER TABLE products DROP COLUMN gone;
         CREATE TABLE disabled (id int PRIMARY KEY);
         CREATE TABLE dropped (id int PRIMARY KEY);
         CREATE TABLE log (id int, line text);});
