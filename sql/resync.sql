@@ -113,10 +113,10 @@ SELECT scd2.full_refresh('t_history', allow_loss => true), scd2.resume_flow('t_h
 SELECT scd2.sync() AS v \gset
 SELECT id, h.n = t.n AS n, h.m = t.m AS m FROM t_history h JOIN t USING (id) WHERE h.__end_at IS NULL ORDER BY id;
 
--- another type, of other values: feed and table can never be compared
+-- another type, of other values
 ALTER TABLE t ALTER COLUMN v TYPE integer USING length(v);
-SELECT scd2.sync('20 s', '{}') AS v \gset
-SELECT scd2.resync('t');
+SELECT scd2.sync() AS v \gset
+SELECT id, v FROM t_history WHERE __end_at IS NULL ORDER BY id;
 SELECT scd2.drop_flow('t_history'), scd2.disable_change_feed('t');
 
 -- nothing to compare with: the feed goes on behind the gap

@@ -32,13 +32,17 @@ typedef enum Scd2ChangeType
 	SCD2_TRUNCATE
 } Scd2ChangeType;
 
+#define SCD2_FORMER_COLUMN	(-1)	/* source_attnum of one that is not written yet */
+
 /* What a column of a feed's rows is (layout.c). */
 typedef struct Scd2Column
 {
-	int16		source_attnum;	/* whose values it has, also when that was dropped; 0: nobody's */
+	int16		source_attnum;	/* whose values it has, also when that was dropped; 0: nobody's, negative: nobody's any more */
 	int16		feed_attnum;	/* in the feed relation; 0: it does not have it yet */
 	int			replaces;		/* the column that rows buffered before its type changed have, -1: none */
 	bool		replaced;		/* by such a one */
+	int16		was;			/* whose values it had until the type of that changed, 0: nobody's */
+	int64		until;			/* the version of that */
 	bool		gone;			/* the source dropped it */
 	int64		gone_at;		/* in the midst of this version, 0: not in the midst of one */
 	bool		has_missing;	/* rows buffered before it was added have this value */
@@ -72,6 +76,7 @@ typedef struct Scd2Feed
 	int64		first_version;	/* of these rows */
 	int64		last_version;
 	char	   *misfit;			/* why the source as it is now does not fit the feed; NULL: it does */
+	char	   *retyped;		/* a column is kept beside a new one, as its rows have values of their own there; NULL: none, or that is settled */
 	char	   *failure;		/* why the feed cannot go on; NULL: it can */
 	int64		failed_version; /* the first version it lacks */
 	bool		repairs;		/* a repair of that begins behind the transaction at hand, */
@@ -87,6 +92,7 @@ typedef struct Scd2Control
 	Oid			source_relid;
 	Oid			feed_relid;
 	char	   *detail;
+	bool		no_rows;
 	int64		version;		/* the last version before it (enable), up to its commit (begin flow), or its own (resync) */
 	TimestampTz timestamp;
 	int64		control_id;

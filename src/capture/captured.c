@@ -154,6 +154,7 @@ catch_up_columns(Scd2Batch *batch, Scd2Feed *feed)
 	SPI_finish();
 	if (!scd2_captured_follow(feed, relid) || !feed->columns_changed)
 		return;
+	feed->retyped = NULL;		/* it is being repaired */
 	scd2_batch_change_columns(batch, feed);
 	batch->changes++;
 }

@@ -105,6 +105,18 @@ text_or_null(Datum value, bool isnull)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
+/* Does the feed, whose layout was made to fit, take rows? If not, it fails, or a repair begins. */
+static bool
+takes_rows(Scd2Feed *feed)
+{
+	if (feed->misfit)
+		scd2_batch_fail_feed(batch, feed, feed->misfit);
+	else if (feed->retyped)
+		scd2_batch_repair_feed(batch, feed, feed->retyped);
+	feed->retyped = NULL;
+	return feed->failure == NULL;
+}
+
 /* The columns of a captured table, or which of them stay out, may have changed. */
 static void
 follow_columns(Scd2Feed *feed, const Scd2Control *control)
@@ -118,9 +130,10 @@ follow_columns(Scd2Feed *feed, const Scd2Control *control)
 	if (!scd2_captured_follow(feed, control->source_relid))
 		return;
 	feed->columns_changed |= scd2_layout_gone(feed) > gone;	/* flows may name it */
-	if (feed->misfit)
-		scd2_batch_fail_feed(batch, feed, feed->misfit);
-	else if (feed->columns_changed)
+	if (control->no_rows)
+		feed->retyped = NULL;
+	(void) takes_rows(feed);
+	if (feed->columns_changed)
 		scd2_batch_change_columns(batch, feed);
 }
 
@@ -132,6 +145,7 @@ enable_feed(Scd2Control *control)
 	scd2_layout_exclude(feed, control->detail);
 	(void) scd2_captured_follow(feed, control->source_relid);
 	feed->columns_changed = false;	/* register_feed() has written which they are */
+	feed->retyped = NULL;
 }
 
 /* The rows that a TRUNCATE takes are known: it comes next. */
@@ -212,6 +226,8 @@ read_control(Relation relation, HeapTuple tuple)
 			control.feed_relid = DatumGetObjectId(values[i]);
 		else if (strcmp(name, "detail") == 0)
 			control.detail = text_or_null(values[i], isnull[i]);
+		else if (strcmp(name, "no_rows") == 0)
+			control.no_rows = DatumGetBool(values[i]);
 	}
 	if (!is_settled(&control))
 		heed(&control);
@@ -311,9 +327,9 @@ capture_staged(Scd2Feed *feed, Relation leaf, bool arrives, struct varlena *imag
 	ItemPointerSetInvalid(&row.t_self);
 	row.t_data = palloc(row.t_len);
 	memcpy(row.t_data, VARDATA_ANY(image), row.t_len);
-	if (feed->misfit)
-		scd2_batch_fail_feed(batch, feed, feed->misfit);
-	else if (arrives)
+	if (!takes_rows(feed))
+		return;
+	if (arrives)
 		add_new_image(source, leaf, &row, NULL, SCD2_INSERT);
 	else
 		add_old_image(source, leaf, &row, SCD2_DELETE);
@@ -368,9 +384,7 @@ plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
 		if (source->feed == NULL || source->feed->failure)
 			return;
 		old = MemoryContextSwitchTo(change_cxt);
-		if (source->feed->misfit)
-			scd2_batch_fail_feed(batch, source->feed, source->feed->misfit);
-		else
+		if (takes_rows(source->feed))
 			capture_change(source, relation, change);
 	}
 	MemoryContextSwitchTo(old);
@@ -394,11 +408,8 @@ plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelatio
 		if (feed == NULL || feed->failure)
 			continue;
 		whole = lappend(whole, feed);
-		if (feed->misfit)
-		{
-			scd2_batch_fail_feed(batch, feed, feed->misfit);
+		if (!takes_rows(feed))
 			continue;
-		}
 		memset(feed->isnull, true, feed->layout->natts * sizeof(bool));
 		scd2_batch_add_row(batch, feed, SCD2_TRUNCATE);
 	}

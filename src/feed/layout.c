@@ -14,7 +14,9 @@
  *   renamed    renamed
  *   dropped    stays, NULL from then on
  *   new type   of the same values, as the same conversion makes them of what is in the feed: the feed's column gets the type. Rows in the buffer have the old one, so the new one is appended and
- *              "replaces" it. Any other change of type is a gap: what became of the values is not in the log
+ *              "replaces" it
+ *   other type what became of the values is not in the log: the column is kept, as one of a name that is followed no more, and a new one is appended. Rows have values of
+ *              their own in that, which a repair brings (feed->retyped)
  *   name that a column has which is followed no more: that one becomes <name>_until_<version>
  *
  * Except in scd2_layout_read(), in decoder callbacks: only catalogs may be read, under a historic snapshot.
@@ -40,6 +42,7 @@
 
 #include "feed/layout.h"
 
+PG_FUNCTION_INFO_V1(scd2_takes_type);
 PG_FUNCTION_INFO_V1(scd2_type_is_followed);
 
 /* The 0-based index of a column that is there, or -1. */
@@ -199,16 +202,29 @@ scd2_layout_read_exclusions(Scd2Feed *feed)
 	SPI_finish();
 }
 
+/* A row of scd2_internal.feed_column. */
 static void
-remember_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char *name)
+remember_column(Scd2Feed *feed, HeapTuple row, TupleDesc desc)
 {
-	Scd2Excluded *excluded = feed_attnum == 0 ? find_excluded(feed->excluded, name) : NULL;
+	bool		isnull;
+	bool		is_former;
+	int16		source_attnum = DatumGetInt16(SPI_getbinval(row, desc, 1, &isnull));
+	int16		feed_attnum = DatumGetInt16(SPI_getbinval(row, desc, 2, &isnull));
+	Scd2Excluded *excluded = feed_attnum == 0 ? find_excluded(feed->excluded, SPI_getvalue(row, desc, 3)) : NULL;
+	int16		was = DatumGetInt16(SPI_getbinval(row, desc, 4, &isnull));
+	int64		until = DatumGetInt64(SPI_getbinval(row, desc, 5, &is_former));
 
+	is_former = !isnull;
 	if (excluded)
 		excluded->source_attnum = source_attnum;
 	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
-		if (feed_attnum != 0 && feed->columns[i].feed_attnum == feed_attnum)
-			feed->columns[i].source_attnum = source_attnum;
+	{
+		if (feed_attnum == 0 || feed->columns[i].feed_attnum != feed_attnum)
+			continue;
+		feed->columns[i].source_attnum = source_attnum;
+		feed->columns[i].was = is_former ? was : 0;
+		feed->columns[i].until = is_former ? until : 0;
+	}
 }
 
 /*
@@ -220,22 +236,14 @@ scd2_layout_read(Scd2Feed *feed)
 {
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(feed->feed_id)};
-	bool		isnull;
 
 	scd2_layout_read_exclusions(feed);
 	SPI_connect();
-	if (SPI_execute_with_args("SELECT source_attnum, feed_attnum, name FROM scd2_internal.feed_column WHERE feed_id = $1",
+	if (SPI_execute_with_args("SELECT source_attnum, feed_attnum, name, was, until FROM scd2_internal.feed_column WHERE feed_id = $1",
 							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read scd2_internal.feed_column");
 	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		HeapTuple	tup = SPI_tuptable->vals[i];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-
-		remember_column(feed, DatumGetInt16(SPI_getbinval(tup, desc, 1, &isnull)),
-						DatumGetInt16(SPI_getbinval(tup, desc, 2, &isnull)),
-						SPI_getvalue(tup, desc, 3));
-	}
+		remember_column(feed, SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
 	SPI_finish();
 }
 
@@ -373,37 +381,25 @@ is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
 		!OidIsValid(get_element_type(to));
 }
 
+/* Does the feed's column take the values of another type as it is? */
+static bool
+takes_type(Oid type, int32 typmod, Oid other, int32 other_typmod)
+{
+	return type == other && (typmod == other_typmod || is_wider(type, other_typmod, typmod));
+}
+
+/* scd2_internal.takes_type(type oid, typmod integer, other oid, other_typmod integer) */
+Datum
+scd2_takes_type(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(takes_type(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_OID(2), PG_GETARG_INT32(3)));
+}
+
 /* scd2_internal.type_is_followed(from oid, from_typmod integer, to oid, to_typmod integer) */
 Datum
 scd2_type_is_followed(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(is_followed(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_OID(2), PG_GETARG_INT32(3)));
-}
-
-/* The source's column has another type than the feed's: follows it, or says why that is not possible. */
-static void
-follow_type(Scd2Feed *feed, int at, Form_pg_attribute source)
-{
-	Form_pg_attribute att = TupleDescAttr(feed->layout, at);
-	int32		typmod = source->atttypmod;
-	Oid			type = getBaseTypeAndTypmod(source->atttypid, &typmod);
-	int16		feed_attnum = feed->columns[at].feed_attnum;
-	int			by;
-
-	if (type == att->atttypid && (typmod == att->atttypmod || is_wider(type, typmod, att->atttypmod)))
-		return;
-	if (!is_followed(att->atttypid, att->atttypmod, type, typmod))
-	{
-		feed->misfit = psprintf("column \"%s\" changed its type from %s to %s", NameStr(source->attname),
-								format_type_with_typemod(att->atttypid, att->atttypmod), format_type_with_typemod(type, typmod));
-		return;
-	}
-	by = append_column(feed, source);
-	feed->columns[by].feed_attnum = feed_attnum;
-	feed->columns[by].replaces = at;
-	feed->columns[at].replaced = true;
-	feed->columns[at].feed_attnum = 0;
-	memset(&TupleDescAttr(feed->layout, at)->attname, 0, sizeof(NameData));
 }
 
 /* A name for a column that gives way to another one. */
@@ -418,6 +414,46 @@ retire(Scd2Feed *feed, int at, int64 version)
 		until = makeObjectName(NameStr(*name), NULL, psprintf("%s_%d", label, n));
 	namestrcpy(name, until);
 	feed->columns_changed = true;
+}
+
+/* The values of the source's column are others from here on: they go into a new column. */
+static void
+begin_anew(Scd2Feed *feed, int at, Form_pg_attribute source, const char *why, int64 version)
+{
+	retire(feed, at, version);
+	feed->columns[at].was = source->attnum;
+	feed->columns[at].until = version;
+	feed->columns[at].source_attnum = SCD2_FORMER_COLUMN;
+	(void) append_column(feed, source);
+	feed->retyped = pstrdup(why);
+}
+
+/* The source's column may have another type than the feed's: follows it. */
+static void
+follow_type(Scd2Feed *feed, int at, Form_pg_attribute source, int64 version)
+{
+	Form_pg_attribute att = TupleDescAttr(feed->layout, at);
+	int32		typmod = source->atttypmod;
+	Oid			type = getBaseTypeAndTypmod(source->atttypid, &typmod);
+	int16		feed_attnum = feed->columns[at].feed_attnum;
+	int			by;
+
+	if (takes_type(att->atttypid, att->atttypmod, type, typmod))
+		return;
+	if (!is_followed(att->atttypid, att->atttypmod, type, typmod))
+	{
+		begin_anew(feed, at, source,
+				   psprintf("column \"%s\" changed its type from %s to %s: its values left no trace in the log", NameStr(source->attname),
+							format_type_with_typemod(att->atttypid, att->atttypmod), format_type_with_typemod(type, typmod)),
+				   version);
+		return;
+	}
+	by = append_column(feed, source);
+	feed->columns[by].feed_attnum = feed_attnum;
+	feed->columns[by].replaces = at;
+	feed->columns[at].replaced = true;
+	feed->columns[at].feed_attnum = 0;
+	memset(&TupleDescAttr(feed->layout, at)->attname, 0, sizeof(NameData));
 }
 
 static bool
@@ -465,7 +501,7 @@ follow_column(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, TupleDesc
 		namestrcpy(&TupleDescAttr(feed->layout, at)->attname, NameStr(att->attname));
 		feed->columns_changed = true;
 	}
-	follow_type(feed, at, att);
+	follow_type(feed, at, att, version);
 }
 
 /*
@@ -479,7 +515,7 @@ let_go(Scd2Feed *feed, TupleDesc source, int64 version)
 	{
 		Scd2Column *column = &feed->columns[i];
 
-		if (column->gone || column->replaced || column->source_attnum == 0 || is_live(source, column->source_attnum))
+		if (column->gone || column->replaced || column->source_attnum == 0 || column->was != 0 || is_live(source, column->source_attnum))
 			continue;
 		column->gone = true;
 		column->gone_at = feed->rows != NULL && feed->last_version == version ? version : 0;
@@ -500,7 +536,8 @@ scd2_layout_gone(const Scd2Feed *feed)
 
 /*
  * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a
- * leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit.
+ * leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit, what
+ * is followed by a new column, with values of its own, feed->retyped.
  */
 void
 scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version)
@@ -547,6 +584,8 @@ scd2_layout_settle(Scd2Feed *feed)
 		columns[n].source_attnum = feed->columns[i].source_attnum;
 		columns[n].feed_attnum = feed->columns[i].feed_attnum;
 		columns[n].gone = feed->columns[i].gone;
+		columns[n].was = feed->columns[i].was;
+		columns[n].until = feed->columns[i].until;
 		TupleDescCopyEntry(layout, ++n, feed->layout, i + 1);
 	}
 	set_layout(feed, layout, columns);

@@ -21,9 +21,22 @@
 
 PG_FUNCTION_INFO_V1(scd2_on_table_rewrite);
 
+/* Does a cast to a length of this type cut what is longer? */
+static bool
+cuts_silently(const TypeName *type)
+{
+	static const char *const names[] = {"varchar", "bpchar", "bit", "varbit"};
+	const char *name = strVal(llast(type->names));
+
+	for (int i = 0; i < lengthof(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 /*
- * Is "USING column::type" all there is? Another length or precision than the column's would cut or
- * round what the column takes.
+ * Is "USING column::type" all there is? A length cuts silently where the server, converting the column
+ * without USING, raises an error; another precision than the column's rounds.
  */
 static bool
 is_plain_cast(const AlterTableCmd *cmd, Node *expression)
@@ -35,6 +48,8 @@ is_plain_cast(const AlterTableCmd *cmd, Node *expression)
 	if (!IsA(expression, TypeCast) || !IsA(cast->arg, ColumnRef))
 		return false;
 	column = (ColumnRef *) cast->arg;
+	if (cast->typeName->typmods != NIL && cuts_silently(cast->typeName))
+		return false;
 	return list_length(column->fields) == 1 && IsA(linitial(column->fields), String) &&
 		strcmp(strVal(linitial(column->fields)), cmd->name) == 0 &&
 		equal(cast->typeName->names, wanted->names) &&

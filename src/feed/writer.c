@@ -62,6 +62,7 @@
 #define ROWS_AT_ONCE	1000
 #define NUDGE_BYTES		((Size) 1024 * 1024)
 #define WRITE_OPTIONS	TABLE_INSERT_SKIP_FSM
+#define FORMER_NUMBERS	(-10000)	/* below them: columns that were the source's (a restore numbers anew, from -1000 on) */
 
 /* One feed being written. */
 typedef struct Writer
@@ -288,19 +289,23 @@ change_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
 	}
 }
 
+/* What the column of the feed had in rows from before it came, it has under any number of the source's. */
 static void
-write_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char *name, char *missing)
+write_column(Scd2Feed *feed, int16 source_attnum, int16 feed_attnum, const char *name, char *missing, const Scd2Column *column)
 {
-	Oid			types[] = {INT4OID, INT2OID, INT2OID, TEXTOID, TEXTOID};
+	bool		is_former = column != NULL && column->was != 0;
+	Oid			types[] = {INT4OID, INT2OID, INT2OID, TEXTOID, TEXTOID, INT2OID, INT8OID};
 	Datum		values[] = {
 		Int32GetDatum(feed->feed_id), Int16GetDatum(source_attnum), Int16GetDatum(feed_attnum),
-		CStringGetTextDatum(name), missing ? CStringGetTextDatum(missing) : (Datum) 0
+		CStringGetTextDatum(name), missing ? CStringGetTextDatum(missing) : (Datum) 0,
+		Int16GetDatum(is_former ? column->was : 0), Int64GetDatum(is_former ? column->until : 0)
 	};
+	char		nulls[] = {' ', ' ', ' ', ' ', missing ? ' ' : 'n', is_former ? ' ' : 'n', is_former ? ' ' : 'n', '\0'};
 
-	if (SPI_execute_with_args("INSERT INTO scd2_internal.feed_column AS c (feed_id, source_attnum, feed_attnum, name, missing) VALUES ($1, $2, $3, $4::name, $5)"
-							  " ON CONFLICT (feed_id, source_attnum) DO UPDATE SET feed_attnum = excluded.feed_attnum, name = excluded.name,"
-							  " missing = coalesce(excluded.missing, c.missing)",
-							  5, types, values, missing ? "     " : "    n", false, 0) != SPI_OK_INSERT)
+	if (SPI_execute_with_args("INSERT INTO scd2_internal.feed_column AS c (feed_id, source_attnum, feed_attnum, name, missing, was, until)"
+							  " VALUES ($1, $2, $3, $4::name, coalesce($5, (SELECT p.missing FROM scd2_internal.feed_column AS p WHERE p.feed_id = $1 AND p.feed_attnum = $3 AND $3 <> 0 LIMIT 1)), $6, $7)"
+							  " ON CONFLICT (feed_id, source_attnum) DO UPDATE SET feed_attnum = excluded.feed_attnum, name = excluded.name, missing = excluded.missing",
+							  7, types, values, nulls, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not write scd2_internal.feed_column");
 }
 
@@ -327,15 +332,17 @@ write_columns(Scd2Feed *feed, TupleDesc desc)
 		int			at = is_column(feed, i) ? scd2_layout_find(desc, NameStr(att->attname)) : -1;
 
 		feed->columns[i].feed_attnum = at + 1;
+		if (feed->columns[i].source_attnum == SCD2_FORMER_COLUMN)
+			feed->columns[i].source_attnum = FORMER_NUMBERS - (at + 1);
 		if (at >= 0 && feed->columns[i].source_attnum != 0)
-			write_column(feed, feed->columns[i].source_attnum, at + 1, NameStr(att->attname), missing_text(feed, i));
+			write_column(feed, feed->columns[i].source_attnum, at + 1, NameStr(att->attname), missing_text(feed, i), &feed->columns[i]);
 	}
 	foreach(lc, feed->excluded)
 	{
 		Scd2Excluded *out = lfirst(lc);
 
 		if (out->source_attnum != 0)
-			write_column(feed, out->source_attnum, 0, out->name, NULL);
+			write_column(feed, out->source_attnum, 0, out->name, NULL, NULL);
 	}
 	tell_of_columns(feed);
 }

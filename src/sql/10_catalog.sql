@@ -74,6 +74,7 @@ CREATE TABLE scd2_internal.control (
     source_relid oid,                                   -- enable feed: the table to capture (a partitioned root too); columns: it, or a leaf; partition emptied: the partition
     feed_relid   oid,                                   -- enable feed: the leaf to write into is looked up from it
     detail       text,                                  -- gap, rewrite: why; enable feed, columns: the columns that stay out, an array
+    no_rows      boolean NOT NULL DEFAULT false,        -- columns: the table has none, so whatever became of them, nothing is missed
     settled      boolean NOT NULL DEFAULT false         -- its place in the log was lost: not heeded if it is met after all
 );
 
@@ -146,10 +147,12 @@ CREATE TABLE scd2_internal.reconstruction (
 -- the definition, then by capture alone.
 CREATE TABLE scd2_internal.feed_column (
     feed_id       integer,
-    source_attnum smallint,
+    source_attnum smallint,                             -- negative: of a column that is not followed any more
     feed_attnum   smallint NOT NULL,                    -- 0: stays out
     name          name NOT NULL,
     missing       text,                                 -- what rows from before it was added have: the constant default
+    was           smallint,                             -- the source's whose values it had until the type of that changed,
+    until         bigint,                               -- in this version; NULL: no such column
     PRIMARY KEY (feed_id, source_attnum)
 );
 

@@ -27,14 +27,19 @@ COMMENT ON FUNCTION scd2_internal.renumber_known() IS 'Finds the columns again t
 -- all old rows deleted before the first new one comes.)
 CREATE FUNCTION scd2_internal.renumber_columns() RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    WITH old AS (DELETE FROM scd2_internal.feed_column c RETURNING c.*)
-    INSERT INTO scd2_internal.feed_column (feed_id, source_attnum, feed_attnum, name, missing)
-    SELECT o.feed_id,
-           coalesce(scd2_internal.column_number(f.source_relid, o.name),
-               -1000 - row_number() OVER (PARTITION BY o.feed_id ORDER BY o.name)),
-           CASE WHEN o.feed_attnum = 0 THEN 0 ELSE coalesce(scd2_internal.column_number(f.feed_relid, o.name), -1) END,
-           o.name, o.missing
-    FROM old o JOIN scd2_internal.feed f USING (feed_id)
+    WITH old AS (DELETE FROM scd2_internal.feed_column c RETURNING c.*),
+    new AS (
+        SELECT o.feed_id, o.source_attnum AS old_number,
+               coalesce(scd2_internal.column_number(f.source_relid, o.name),
+                   -1000 - row_number() OVER (PARTITION BY o.feed_id ORDER BY o.name))::smallint AS source_attnum,
+               CASE WHEN o.feed_attnum = 0 THEN 0::smallint
+                   ELSE coalesce(scd2_internal.column_number(f.feed_relid, o.name), -1::smallint) END AS feed_attnum,
+               o.name, o.missing, o.was, o.until
+        FROM old o JOIN scd2_internal.feed f USING (feed_id))
+    INSERT INTO scd2_internal.feed_column (feed_id, source_attnum, feed_attnum, name, missing, was, until)
+    SELECT n.feed_id, n.source_attnum, n.feed_attnum, n.name, n.missing, w.source_attnum, n.until
+    FROM new n LEFT JOIN new w ON w.feed_id = n.feed_id AND w.old_number = n.was
+    ORDER BY n.feed_id, n.name
 $$;
 COMMENT ON FUNCTION scd2_internal.renumber_columns() IS 'Finds the columns of restored feeds and their sources again';
 

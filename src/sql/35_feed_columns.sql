@@ -25,11 +25,67 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.declare_gap(scd2_internal.feed, text, text) IS 'Leaves the control record of a gap, with a WARNING';
 
-CREATE FUNCTION scd2_internal.look_at_columns(f scd2_internal.feed) RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO scd2_internal.control (kind, feed_id, source_relid) VALUES ('columns', f.feed_id, scd2_internal.leaf_with_rows(f.source_relid))
+CREATE FUNCTION scd2_internal.type_is_followed(from_type oid, from_typmod integer, to_type oid, to_typmod integer) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'scd2_type_is_followed' LANGUAGE C IMMUTABLE STRICT;
+COMMENT ON FUNCTION scd2_internal.type_is_followed(oid, integer, oid, integer) IS
+    'Whether a feed''s column can get the type that its source''s column has now, with its values';
+
+CREATE FUNCTION scd2_internal.takes_type(type oid, typmod integer, other oid, other_typmod integer) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'scd2_takes_type' LANGUAGE C IMMUTABLE STRICT;
+COMMENT ON FUNCTION scd2_internal.takes_type(oid, integer, oid, integer) IS
+    'Whether a feed''s column of a type takes the values of another type as it is';
+
+-- As far as that can be seen here: the feed has its columns as of what is captured.
+CREATE FUNCTION scd2_internal.retyped_column(f scd2_internal.feed) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format('column "%s" changed its type from %s to %s: its values left no trace in the log', s.attname,
+        format_type(a.atttypid, a.atttypmod), format_type(b.base, b.base_typmod))
+    FROM scd2_internal.feed_column c JOIN pg_attribute s ON s.attrelid = f.source_relid AND s.attnum = c.source_attnum AND NOT s.attisdropped
+        JOIN pg_attribute a ON a.attrelid = f.feed_relid AND a.attnum = c.feed_attnum AND NOT a.attisdropped
+        CROSS JOIN LATERAL scd2_internal.base_type(s.atttypid, s.atttypmod) b
+    WHERE c.feed_id = f.feed_id AND NOT scd2_internal.takes_type(a.atttypid, a.atttypmod, b.base, b.base_typmod)
+      AND NOT scd2_internal.type_is_followed(a.atttypid, a.atttypmod, b.base, b.base_typmod)
+    ORDER BY s.attnum LIMIT 1
 $$;
-COMMENT ON FUNCTION scd2_internal.look_at_columns(scd2_internal.feed) IS 'Has capture look at the columns of the source at this place in the log';
+COMMENT ON FUNCTION scd2_internal.retyped_column(scd2_internal.feed) IS
+    'What is to be said of a column of a source whose type cannot be followed; NULL: there is none';
+
+-- Whether there is a target to compare with, capture looks again: a flow may begin in this transaction, or go.
+CREATE FUNCTION scd2_internal.declare_rewrite(f scd2_internal.feed, why text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO scd2_internal.control (kind, feed_id, detail) VALUES ('rewrite', f.feed_id, why);
+    IF scd2_internal.is_comparable(f) THEN
+        RAISE NOTICE '%', why USING DETAIL = 'A worker compares the table with a target of it: what differs comes as the changes of one version.',
+            HINT = 'SELECT scd2.sync(); -- waits for it';
+    ELSE
+        RAISE WARNING 'the change data feed of table "%" has a gap from here on: %', scd2_internal.label(f.source_relid), why
+            USING HINT = 'SELECT * FROM scd2.diagnose();';
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.declare_rewrite(scd2_internal.feed, text) IS
+    'Leaves the control record of a gap that is repaired if there is a target to compare with: a NOTICE, else a WARNING';
+
+CREATE FUNCTION scd2_internal.look_at_columns(f scd2_internal.feed) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    why CONSTANT text := scd2_internal.retyped_column(f);
+    -- That locks every partition, which not all that comes here has done.
+    has_rows boolean := true;
+BEGIN
+    IF why IS NOT NULL OR EXISTS (SELECT FROM scd2_internal.control c WHERE c.feed_id = f.feed_id AND NOT c.settled) THEN
+        has_rows := scd2_internal.has_rows(f.source_relid);
+    END IF;
+    IF why IS NOT NULL AND has_rows
+       AND NOT EXISTS (SELECT FROM scd2_internal.control c WHERE c.feed_id = f.feed_id AND c.kind = 'rewrite' AND NOT c.settled)
+       AND EXISTS (SELECT FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id AND s.state = 'running') THEN
+        PERFORM scd2_internal.declare_rewrite(f, why);
+    END IF;
+    INSERT INTO scd2_internal.control (kind, feed_id, source_relid, no_rows)
+    VALUES ('columns', f.feed_id, scd2_internal.leaf_with_rows(f.source_relid), NOT has_rows);
+END $$;
+COMMENT ON FUNCTION scd2_internal.look_at_columns(scd2_internal.feed) IS
+    'Has capture look at the columns of the source at this place in the log; tells of a type that it will not be able to follow';
 
 -- The event names what the statement names: not the tables that inherit from it or are of its type.
 CREATE FUNCTION scd2_internal.altered_with(relation oid) RETURNS SETOF oid
@@ -154,22 +210,6 @@ COMMENT ON FUNCTION scd2_internal.on_drop() IS
 CREATE EVENT TRIGGER scd2_on_drop ON sql_drop EXECUTE FUNCTION scd2_internal.on_drop();
 ALTER EVENT TRIGGER scd2_on_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_drop IS 'Columns and partitions of captured tables that go with something else';
-
--- Whether there is a target to compare with, capture looks again: a flow may begin in this transaction, or go.
-CREATE FUNCTION scd2_internal.declare_rewrite(f scd2_internal.feed, why text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    INSERT INTO scd2_internal.control (kind, feed_id, detail) VALUES ('rewrite', f.feed_id, why);
-    IF scd2_internal.is_comparable(f) THEN
-        RAISE NOTICE '%', why USING DETAIL = 'A worker compares the table with a target of it: what differs comes as the changes of one version.',
-            HINT = 'SELECT scd2.sync(); -- waits for it';
-    ELSE
-        RAISE WARNING 'the change data feed of table "%" has a gap from here on: %', scd2_internal.label(f.source_relid), why
-            USING HINT = 'SELECT * FROM scd2.diagnose();';
-    END IF;
-END $$;
-COMMENT ON FUNCTION scd2_internal.declare_rewrite(scd2_internal.feed, text) IS
-    'Leaves the control record of a gap that is repaired if there is a target to compare with: a NOTICE, else a WARNING';
 
 -- Called by the trigger of src/feed/rewrite.c, before the table is rewritten.
 CREATE FUNCTION scd2_internal.table_rewritten(relation oid, reason integer, given_values text) RETURNS void

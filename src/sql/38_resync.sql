@@ -22,7 +22,7 @@
 CREATE FUNCTION scd2_internal.resync_columns(f scd2_internal.feed)
     RETURNS TABLE (ordinal bigint, name name, type text, attnum smallint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT w.ordinal, w.name, format_type(w.type, w.typmod), a.attnum
+    SELECT w.ordinal, w.name, format_type(a.atttypid, a.atttypmod), a.attnum
     FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) w
          JOIN pg_attribute a ON a.attrelid = f.feed_relid AND a.attname = w.name AND a.attnum > 5 AND NOT a.attisdropped
     WHERE w.ordinal > 0
@@ -30,10 +30,16 @@ $$;
 COMMENT ON FUNCTION scd2_internal.resync_columns(scd2_internal.feed) IS
     'The columns of a source that its feed has, with their types in the feed';
 
-CREATE FUNCTION scd2_internal.type_is_followed(from_type oid, from_typmod integer, to_type oid, to_typmod integer) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'scd2_type_is_followed' LANGUAGE C IMMUTABLE STRICT;
-COMMENT ON FUNCTION scd2_internal.type_is_followed(oid, integer, oid, integer) IS
-    'Whether a feed''s column can get the type that its source''s column has now';
+CREATE FUNCTION scd2_internal.column_behind(f scd2_internal.feed) RETURNS name
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(scd2_internal.columns_pending(f.feed_id),
+        (SELECT w.name FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) w
+             LEFT JOIN pg_attribute a ON a.attrelid = f.feed_relid AND a.attname = w.name AND a.attnum > 5 AND NOT a.attisdropped
+         WHERE w.ordinal > 0 AND NOT coalesce(scd2_internal.takes_type(a.atttypid, a.atttypmod, w.type, w.typmod), false)
+         ORDER BY w.ordinal LIMIT 1))
+$$;
+COMMENT ON FUNCTION scd2_internal.column_behind(scd2_internal.feed) IS
+    'A column of a source that its feed has not followed yet; NULL: none';
 
 CREATE FUNCTION scd2_internal.resync_obstacle(f scd2_internal.feed) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -41,15 +47,7 @@ CREATE FUNCTION scd2_internal.resync_obstacle(f scd2_internal.feed) RETURNS text
         WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.source_relid) THEN 'it was dropped'
         WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN 'its feed was dropped'
         WHEN EXISTS (SELECT FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) w GROUP BY w.name HAVING count(*) > 1)
-            THEN 'a column of it has the name of a metadata column'
-        ELSE (SELECT format('column "%s" has another type than in the feed', w.name)
-              FROM scd2_internal.feed_columns(f.source_relid, f.except_columns) w
-                   JOIN pg_attribute s ON s.attrelid = f.source_relid AND s.attname = w.name
-                   JOIN scd2_internal.feed_column c ON c.feed_id = f.feed_id AND c.source_attnum = s.attnum
-                   JOIN pg_attribute a ON a.attrelid = f.feed_relid AND a.attnum = c.feed_attnum AND NOT a.attisdropped
-              WHERE w.ordinal > 0 AND (a.atttypid, a.atttypmod) <> (w.type, w.typmod)
-                AND NOT scd2_internal.type_is_followed(a.atttypid, a.atttypmod, w.type, w.typmod)
-              ORDER BY w.ordinal LIMIT 1) END
+            THEN 'a column of it has the name of a metadata column' END
 $$;
 COMMENT ON FUNCTION scd2_internal.resync_obstacle(scd2_internal.feed) IS
     'Why a table and its feed can never be compared; NULL: they can.';
@@ -174,14 +172,26 @@ CREATE FUNCTION scd2_internal.resync_condition(keys name[], target oid) RETURNS 
 $$;
 COMMENT ON FUNCTION scd2_internal.resync_condition(name[], oid) IS 'The condition under which a row of a target and one of its source are of one key';
 
+-- What the target has in columns that were the source's until their type changed; the source has nothing there.
+CREATE FUNCTION scd2_internal.former_columns(f scd2_internal.feed, w scd2_internal.flow)
+    RETURNS TABLE (ordinal bigint, name name, type text, attnum smallint)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT 10000::bigint + c.attnum, c.name, c.type, c.attnum
+    FROM scd2_internal.followed_columns(f.feed_id) c
+    WHERE c.until IS NOT NULL AND c.name = ANY (w.columns) AND c.name <> ALL (w.absent)
+$$;
+COMMENT ON FUNCTION scd2_internal.former_columns(scd2_internal.feed, scd2_internal.flow) IS
+    'Columns of a feed that a target has too, and that are kept of ones whose type changed';
+
 -- Columns that the target lacks are taken to be as they are.
 CREATE FUNCTION scd2_internal.resync_statement(f scd2_internal.feed, w scd2_internal.flow, s scd2_internal.feed_state) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH c AS (
-        SELECT r.*, r.name = ANY (w.columns) AS known FROM scd2_internal.resync_columns(f) r),
+        SELECT r.*, r.name = ANY (w.columns) AS known, false AS former FROM scd2_internal.resync_columns(f) r
+        UNION ALL SELECT r.*, true, true FROM scd2_internal.former_columns(f, w) r),
     t AS (
         SELECT string_agg(format('%I', c.name), ', ' ORDER BY c.ordinal) AS names,
-               string_agg(format('n.%1$I::%2$s AS %1$I', c.name, c.type), ', ' ORDER BY c.ordinal) AS now,
+               string_agg(format(CASE WHEN c.former THEN 'NULL::%2$s AS %1$I' ELSE 'n.%1$I::%2$s AS %1$I' END, c.name, c.type), ', ' ORDER BY c.ordinal) AS now,
                string_agg(format('k.%1$I::%2$s AS %1$I', c.name, c.type), ', ' ORDER BY c.ordinal) FILTER (WHERE c.known) AS then_known,
                string_agg(format('n.%I', c.name), ', ' ORDER BY c.ordinal) AS new_image,
                string_agg(CASE WHEN c.known THEN format('k.%I', c.name) ELSE format('n.%I', c.name) END, ', ' ORDER BY c.ordinal) AS old_image,
@@ -244,7 +254,7 @@ BEGIN
     IF f.feed_id IS NULL OR f.disabled OR s.resync_version IS NULL THEN
         RETURN;
     END IF;
-    behind := coalesce(scd2_internal.columns_pending(id), scd2_internal.layout_misfit(f.source_relid, f.except_columns, f.feed_relid));
+    behind := scd2_internal.column_behind(f);
     IF behind IS NOT NULL THEN              -- capture has not followed the source's columns yet
         IF clock_timestamp() > s.resync_timestamp + interval '1 minute'
            AND NOT EXISTS (SELECT FROM scd2_internal.control c WHERE c.feed_id = id AND NOT c.settled) THEN
@@ -254,7 +264,7 @@ BEGIN
     ELSIF scd2_internal.flows_will_follow(id) THEN
         RETURN;
     END IF;
-    FOR chosen IN SELECT c.* FROM scd2_internal.resync_candidates(f) c LOOP
+    FOR chosen IN SELECT c.* FROM scd2_internal.resync_candidates(f) c WHERE NOT scd2_internal.has_retyped((c.flow)) LOOP
         IF scd2_internal.stands_before_gap(f, chosen.state, s.broken_at) THEN
             EXIT;
         ELSIF (chosen.state).phase = 'apply' AND NOT (chosen.flow).paused AND (chosen.state).failures = 0 THEN
@@ -295,6 +305,7 @@ CREATE FUNCTION scd2_internal.fail_unserved(f scd2_internal.feed, s scd2_interna
       AND NOT CASE w.input WHEN 'net' THEN w.source_filter IS NULL AND w.columns || scd2_internal.columns_to_follow(w) <@ coalesce(known, '{}')
                            WHEN 'changes' THEN false
                            ELSE known IS NOT NULL END       -- rows that came are known by their keys alone
+      AND NOT scd2_internal.has_retyped_key(w)      -- which will never get on, and says why
 $$;
 COMMENT ON FUNCTION scd2_internal.fail_unserved(scd2_internal.feed, scd2_internal.feed_state, name[]) IS
     'Has the flows fail that need more of a repaired feed than the columns that were known, with the remedy';

@@ -287,22 +287,24 @@ COMMENT ON FUNCTION scd2_internal.first_flow(regclass) IS
     'The first flow into a target; 22004 NULL, 55000 if there is none';
 
 -- What a column had that the source has no more is, for rows that did not change since, in the target alone.
-CREATE FUNCTION scd2_internal.lost_column(target oid) RETURNS name
+CREATE FUNCTION scd2_internal.lost_column(target oid, for_good boolean) RETURNS name
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.name FROM scd2_internal.flow f, scd2_internal.followed_columns(f.feed_id) c
-    WHERE f.target_relid = target AND c.dropped AND c.name = ANY (f.columns) ORDER BY f.flow_id, c.attnum LIMIT 1
+    WHERE f.target_relid = target AND c.dropped AND c.name = ANY (f.columns)
+      AND (NOT for_good OR c.until IS NULL OR c.name = (scd2_internal.retyped_since(f)).unrepaired)
+    ORDER BY f.flow_id, c.attnum LIMIT 1
 $$;
-COMMENT ON FUNCTION scd2_internal.lost_column(oid) IS
-    'A column of a target that was dropped from a source; NULL: none';
+COMMENT ON FUNCTION scd2_internal.lost_column(oid, boolean) IS
+    'A column of a target that was dropped from a source, or kept of one whose type changed; for_good: open rows may have something in it; NULL: none';
 
 CREATE FUNCTION scd2_internal.check_columns_lost(target regclass, key_filter text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    lost name := scd2_internal.lost_column(target);
+    lost name := scd2_internal.lost_column(target, false);
 BEGIN
     IF lost IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('a full refresh of "%s" would lose history', target),
-            DETAIL = format('Column "%s" was dropped from its source: what it had is known only of rows that changed since the feed began.', lost),
+            DETAIL = format('Column "%s" is not in its source any more: what it had is known only of rows that changed since the feed began.', lost),
             HINT = format('SELECT scd2.full_refresh(%L, %sallow_loss => true);', target,
                 CASE WHEN key_filter IS NOT NULL THEN format('key_filter => %L, ', key_filter) END);
     END IF;

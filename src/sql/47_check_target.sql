@@ -57,6 +57,18 @@ CREATE FUNCTION scd2_internal.findings(target oid, query text) RETURNS TABLE (pr
 $$;
 COMMENT ON FUNCTION scd2_internal.findings(oid, text) IS 'The rows (problem, key, detail) of a query that runs as the owner of the relation';
 
+-- What a column had until its type changed is in the feed, but not in the source that a copy would begin with. After the
+-- repair that brought the new values no row of source or target has anything in it any more.
+CREATE FUNCTION scd2_internal.retyped_since(w scd2_internal.flow, OUT version bigint, OUT unrepaired name)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT max(r.version), min(c.name) FILTER (WHERE r.version IS NULL)
+    FROM scd2_internal.followed_columns(w.feed_id) AS c
+        LEFT JOIN LATERAL (SELECT min(x.version) AS version FROM scd2_internal.reconstruction AS x WHERE x.feed_id = w.feed_id AND x.version > c.until) AS r ON true
+    WHERE c.until IS NOT NULL AND c.name = ANY (w.columns) AND c.name <> ALL (w.absent)
+$$;
+COMMENT ON FUNCTION scd2_internal.retyped_since(scd2_internal.flow) IS
+    'The version since which columns of a target whose type changed have nothing any more; unrepaired: one of which that is not known';
+
 -- Since when the sources of a target tell what it must hold: "why" not at all, or, with a version, only of what was valid
 -- at its time or later. All NULL: since its beginning. A flow over a feed that has its target for itself can be begun
 -- again wherever the feed reaches back to; of others, what came before may show later.
@@ -67,6 +79,7 @@ DECLARE
     s     scd2_internal.flow_state;
     feed  record;
     loss  record;
+    retyped record;
 BEGIN
     FOR f IN SELECT x.* FROM scd2_internal.flow AS x WHERE x.target_relid = target ORDER BY x.flow_id LOOP
         SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;
@@ -84,10 +97,14 @@ BEGIN
         why := CASE WHEN feed.there IS NULL OR feed.source_there IS NULL THEN format('the source of flow "%s", or its feed, was dropped', f.name)
                     WHEN upper_inf(feed.gap) THEN format('the feed of flow "%s" lacks versions %s', f.name, feed.gap) END;
         EXIT WHEN why IS NOT NULL;
-        why := format('column "%s" was dropped from a source, and what it had is known only of rows that changed since', scd2_internal.lost_column(target));
-        EXIT WHEN scd2_internal.lost_column(target) IS NOT NULL;
+        why := format('column "%s" was dropped from a source, and what it had is known only of rows that changed since', scd2_internal.lost_column(target, true));
+        EXIT WHEN scd2_internal.lost_column(target, true) IS NOT NULL;
         why := NULL;
         SELECT l.version, l.at INTO loss FROM scd2_internal.refresh_loss(f, s, true) AS l;
+        SELECT r.version, r.commit_time AS at INTO retyped FROM scd2_internal.retyped_since(f) AS v JOIN scd2_internal.reconstruction AS r ON r.feed_id = f.feed_id AND r.version = v.version;
+        IF retyped.version > coalesce(loss.version, 0) THEN
+            loss := retyped;
+        END IF;
         IF loss.version IS NOT NULL AND (f.input <> 'net' OR (SELECT count(*) > 1 FROM scd2_internal.flow AS x WHERE x.target_relid = target)) THEN
             why := format('flow "%s" began at version %s, and its source is known since version %s: what was before was removed from its feed, or a TRUNCATE took it', f.name, s.begin_version, loss.version);
             EXIT;

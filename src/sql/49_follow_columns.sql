@@ -6,7 +6,8 @@
 --
 --   renamed     renamed in target, memory and definition, expressions included
 --   added       added, unless a column_list or track_history_column_list says otherwise; rows that are there have the constant default, as their source's have, and so no row changes
---   new type    the target's column gets it
+--   new type    the target's column gets it; where values changed, the feed keeps the column beside a new one of the name, and so does the target: what a flow says of
+--               the column (lists) it says of the new one. A flow with an expression that names it stops, and so does one whose key it is
 --   dropped     stays; a flow with an expression that names it stops
 --
 -- A target that other flows keep too has its columns from all of them: there, only adding is followed, and the rows
@@ -19,15 +20,17 @@ CREATE FUNCTION scd2_internal.alter_as_owner(relation oid, statements text[]) RE
 COMMENT ON FUNCTION scd2_internal.alter_as_owner(oid, text[]) IS 'Executes the statements as the owner of the relation';
 
 -- Columns of a feed that are its source's. (The owner may have added others.)
-CREATE FUNCTION scd2_internal.followed_columns(feed integer, OUT attnum smallint, OUT name name, OUT type text, OUT typmod integer, OUT base oid, OUT collation oid, OUT missing text, OUT dropped boolean)
+CREATE FUNCTION scd2_internal.followed_columns(feed integer, OUT attnum smallint, OUT name name, OUT type text, OUT typmod integer, OUT base oid, OUT collation oid, OUT missing text, OUT dropped boolean, OUT until bigint, OUT stands_for name)
     RETURNS SETOF record
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.atttypmod, a.atttypid, a.attcollation, c.missing,
-           NOT EXISTS (SELECT FROM pg_attribute s WHERE s.attrelid = f.source_relid AND s.attnum = c.source_attnum AND NOT s.attisdropped)
+           NOT EXISTS (SELECT FROM pg_attribute s WHERE s.attrelid = f.source_relid AND s.attnum = c.source_attnum AND NOT s.attisdropped),
+           c.until, coalesce((SELECT n.name FROM scd2_internal.feed_column n WHERE n.feed_id = c.feed_id AND n.source_attnum = c.was), a.attname)
     FROM scd2_internal.feed f JOIN scd2_internal.feed_column c USING (feed_id) JOIN pg_attribute a ON a.attrelid = f.feed_relid AND a.attnum = c.feed_attnum AND NOT a.attisdropped
     WHERE f.feed_id = feed ORDER BY a.attnum
 $$;
-COMMENT ON FUNCTION scd2_internal.followed_columns(integer) IS 'The columns of a feed that follow those of its source';
+COMMENT ON FUNCTION scd2_internal.followed_columns(integer) IS
+    'The columns of a feed that follow those of its source, or did: dropped; until: its type changed in this version, and stands_for is the column that came then';
 
 -- What a new flow knows. (A column that came to the feed with it is not followed yet: it is known by its name.)
 CREATE FUNCTION scd2_internal.know_columns(id integer) RETURNS void
@@ -114,6 +117,66 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.lock_target_columns(scd2_internal.flow) IS 'Locks target and memory. Raises 55P03 if they are in use';
 
+CREATE FUNCTION scd2_internal.naming_expressions(w scd2_internal.flow, column_name name) RETURNS TABLE (argument text, text text, can_be_altered boolean)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT x.argument, x.text, x.argument IN ('source_filter', 'apply_as_deletes')
+    FROM (VALUES ('source_filter', w.source_filter), ('apply_as_deletes', w.apply_as_deletes), ('apply_as_truncates', w.apply_as_truncates),
+                 ('sequence_by', w.sequence_by), ('delete_sequence_by', w.delete_sequence_by), ('end_sequence_by', w.end_sequence_by)) x (argument, text)
+    WHERE x.text IS NOT NULL
+      AND scd2_internal.rename_columns(x.text, scd2_internal.source_alias(w), ARRAY[column_name], ARRAY['_scd2_dropped'::name]) <> x.text
+$$;
+COMMENT ON FUNCTION scd2_internal.naming_expressions(scd2_internal.flow, name) IS 'The expressions of a flow that name a column, and whether scd2.alter_flow() can give it another';
+
+-- Columns that a flow knows and does not know yet to have changed their types so.
+CREATE FUNCTION scd2_internal.retyped_columns(w scd2_internal.flow) RETURNS TABLE (known name, kept name, now name, type text)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT k.name, c.name, n.name, n.type
+    FROM ROWS FROM (unnest(w.known_attnums), unnest(w.known_names)) k (attnum, name) JOIN scd2_internal.followed_columns(w.feed_id) c USING (attnum)
+        JOIN scd2_internal.followed_columns(w.feed_id) n ON n.name = c.stands_for AND n.attnum <> ALL (w.known_attnums)
+    WHERE c.until IS NOT NULL ORDER BY c.attnum
+$$;
+COMMENT ON FUNCTION scd2_internal.retyped_columns(scd2_internal.flow) IS
+    'Columns of a flow''s feed, as it knows them, that are kept beside a new one now: their names, and those, and the types, of the new ones';
+
+CREATE FUNCTION scd2_internal.has_retyped(w scd2_internal.flow) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.retyped_columns(w) r WHERE r.known = ANY (w.columns))
+$$;
+COMMENT ON FUNCTION scd2_internal.has_retyped(scd2_internal.flow) IS
+    'Whether columns of a target have other values now than those that are called so in the feed';
+
+CREATE FUNCTION scd2_internal.has_retyped_key(w scd2_internal.flow) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.retyped_columns(w) r WHERE r.known = ANY (w.keys))
+$$;
+COMMENT ON FUNCTION scd2_internal.has_retyped_key(scd2_internal.flow) IS 'Whether a key of a flow has other values now';
+
+-- Where an expression names a column of another type, it may mean something else now.
+CREATE FUNCTION scd2_internal.check_retyped(w scd2_internal.flow, stops boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    r record;
+    e record;
+    what text;
+BEGIN
+    FOR r IN SELECT c.* FROM scd2_internal.retyped_columns(w) c LOOP
+        what := format('column "%s" is of type %s now, and has other values', r.known, r.type);
+        IF r.known = ANY (w.keys) THEN
+            PERFORM scd2_internal.cannot_follow(w, what, 'It is a key: which row was which is not known.', format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name));
+        ELSIF r.known = ANY (w.columns) AND r.known <> ALL (w.absent) AND scd2_internal.is_shared(w) THEN
+            PERFORM scd2_internal.cannot_follow(w, what, 'Other flows keep the target too, with the type that it had.',
+                format('SELECT scd2.drop_flow(%L); -- then let it join the target anew', w.name));
+        END IF;
+        FOR e IN SELECT x.* FROM scd2_internal.naming_expressions(w, r.known) x WHERE stops LOOP
+            PERFORM scd2_internal.cannot_follow(w, what, format('Its %s names the column: %s.', e.argument, e.text),
+                CASE WHEN e.can_be_altered THEN format('SELECT scd2.alter_flow(%L, %s => %L); SELECT scd2.resume_flow(%1$L); -- or what it shall be now', w.name, e.argument, e.text)
+                     ELSE format('SELECT scd2.drop_flow(%L); -- then begin anew', w.name) END);
+        END LOOP;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_retyped(scd2_internal.flow, boolean) IS
+    'Raises 55000 if a flow needs a column whose type changed so that its values are others; stops: for an expression that names it, too';
+
 CREATE FUNCTION scd2_internal.follow_names(w scd2_internal.flow) RETURNS scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -123,10 +186,13 @@ DECLARE
     theirs name[];
     taken name;
 BEGIN
-    SELECT array_agg(k.name ORDER BY k.n), array_agg(c.name ORDER BY k.n), array_agg(k.name ORDER BY k.n) FILTER (WHERE k.name = ANY (w.columns) AND k.name <> ALL (w.absent)),
+    -- (What was known by another name, and is kept beside a new column since, is that to the flow.)
+    SELECT array_agg(k.name ORDER BY k.n), array_agg(CASE WHEN r.known IS NULL THEN c.name ELSE r.now END ORDER BY k.n),
+           array_agg(k.name ORDER BY k.n) FILTER (WHERE k.name = ANY (w.columns) AND k.name <> ALL (w.absent)),
            array_agg(c.name ORDER BY k.n) FILTER (WHERE k.name = ANY (w.columns) AND k.name <> ALL (w.absent))
     INTO old_names, new_names, ours, theirs
-    FROM ROWS FROM (unnest(w.known_attnums), unnest(w.known_names)) WITH ORDINALITY k (attnum, name, n) JOIN scd2_internal.followed_columns(w) c USING (attnum) WHERE c.name <> k.name;
+    FROM ROWS FROM (unnest(w.known_attnums), unnest(w.known_names)) WITH ORDINALITY k (attnum, name, n) JOIN scd2_internal.followed_columns(w) c USING (attnum)
+         LEFT JOIN scd2_internal.retyped_columns(w) r ON r.known = k.name WHERE c.name <> k.name;
     IF old_names IS NULL THEN
         RETURN w;
     END IF;
@@ -184,7 +250,7 @@ COMMENT ON FUNCTION scd2_internal.follow_types(scd2_internal.flow) IS 'The targe
 -- Does a flow take columns that come later?
 CREATE FUNCTION scd2_internal.takes_column(w scd2_internal.flow, column_name name) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT w.options -> 'column_list' IS NULL AND NOT coalesce(w.options -> 'except_column_list' ? column_name, false)
+    SELECT coalesce(w.options -> 'column_list' ? column_name, true) AND NOT coalesce(w.options -> 'except_column_list' ? column_name, false)
        AND (w.scd_type = 1 OR column_name NOT IN (w.start_column, w.end_column, coalesce(w.current_column, w.end_column)))
 $$;
 COMMENT ON FUNCTION scd2_internal.takes_column(scd2_internal.flow, name) IS 'Whether a column that is added to the source comes into the target';
@@ -210,10 +276,11 @@ DECLARE
     c record;
 BEGIN
     FOR c IN SELECT f.* FROM scd2_internal.followed_columns(w) f
-             WHERE f.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, f.name) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
+             WHERE f.attnum <> ALL (w.known_attnums) AND scd2_internal.takes_column(w, f.stands_for) AND (f.name <> ALL (w.columns) OR f.name = ANY (w.absent))
     LOOP
-        is_tracked := w.input <> 'append' AND w.options -> 'track_history_column_list' IS NULL AND NOT coalesce(w.options -> 'track_history_except_column_list' ? c.name, false);
-        ignores := scd2_internal.ignored_later(w.target_relid, w, ARRAY[c.name]) <> '{}';
+        is_tracked := w.input <> 'append' AND coalesce(w.options -> 'track_history_column_list' ? c.stands_for, true) AND NOT coalesce(w.options -> 'track_history_except_column_list' ? c.stands_for, false);
+        ignores := scd2_internal.ignored_later(w.target_relid, w, ARRAY[c.stands_for]) <> '{}'
+            OR w.ignores_null <> '{}' AND coalesce(w.options -> 'ignore_null_updates_column_list' ? c.stands_for, false);
         IF c.name <> ALL (w.columns) AND scd2_internal.has_column(w.target_relid, c.name) THEN
             PERFORM scd2_internal.cannot_follow(w, format('column "%s" was added, and target "%s" has a column of that name', c.name, scd2_internal.label(w.target_relid)),
                 NULL, format('ALTER TABLE %s RENAME COLUMN %I TO %I; SELECT scd2.resume_flow(%L);', w.target_relid::regclass, c.name, c.name || '_old', w.name));
@@ -244,13 +311,7 @@ DECLARE
     e record;
 BEGIN
     FOR e IN
-        SELECT x.argument, x.text, d.name, x.argument IN ('source_filter', 'apply_as_deletes') AS can_be_altered
-        FROM (VALUES ('source_filter', w.source_filter), ('apply_as_deletes', w.apply_as_deletes), ('apply_as_truncates', w.apply_as_truncates),
-                     ('sequence_by', w.sequence_by), ('delete_sequence_by', w.delete_sequence_by), ('end_sequence_by', w.end_sequence_by)) x (argument, text),
-             scd2_internal.followed_columns(w.feed_id) d
-        WHERE x.text IS NOT NULL AND d.dropped
-          AND scd2_internal.rename_columns(x.text, scd2_internal.source_alias(w), ARRAY[d.name], ARRAY['_scd2_dropped'::name]) <> x.text
-        LIMIT 1
+        SELECT x.*, d.name FROM scd2_internal.followed_columns(w.feed_id) d, scd2_internal.naming_expressions(w, d.name) x WHERE d.dropped LIMIT 1
     LOOP
         PERFORM scd2_internal.cannot_follow(w, format('column "%s" was dropped', e.name), format('Its %s names the column: %s.', e.argument, e.text),
             CASE WHEN e.can_be_altered THEN format('SELECT scd2.alter_flow(%L, %s => %L); SELECT scd2.resume_flow(%1$L); -- or what it shall be now', w.name, e.argument, CASE e.argument WHEN 'source_filter' THEN 'true' ELSE 'false' END)
@@ -271,6 +332,7 @@ BEGIN
         PERFORM scd2_internal.follow_source_columns(id);
         RETURN;
     END IF;
+    PERFORM scd2_internal.check_retyped(w, stops);
     w := scd2_internal.follow_names(w);
     PERFORM scd2_internal.check_no_dropped(w) WHERE stops;
     PERFORM scd2_internal.follow_types(w);

@@ -13,7 +13,8 @@
 
 -- As followed_columns() of a feed, with base types. A type that takes fewer values than the target's is the target's.
 CREATE FUNCTION scd2_internal.followed_columns(w scd2_internal.flow, OUT attnum smallint, OUT name name, OUT type text,
-    OUT typmod integer, OUT base oid, OUT collation oid, OUT missing text, OUT dropped boolean)
+    OUT typmod integer, OUT base oid, OUT collation oid, OUT missing text, OUT dropped boolean, OUT until bigint,
+    OUT stands_for name)
     RETURNS SETOF record
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.* FROM scd2_internal.followed_columns(w.feed_id) AS c WHERE w.feed_id IS NOT NULL
@@ -21,7 +22,7 @@ CREATE FUNCTION scd2_internal.followed_columns(w scd2_internal.flow, OUT attnum 
     SELECT a.attnum, a.attname, format_type(b.base, m.typmod), m.typmod, b.base, a.attcollation,
            (SELECT (l.attmissingval::text::text[])[1] FROM pg_attribute AS l
             WHERE l.attrelid = scd2_internal.leaf_with_rows(a.attrelid) AND l.attname = a.attname AND l.atthasmissing),
-           false
+           false, NULL, a.attname
     FROM pg_attribute AS a CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b
     LEFT JOIN pg_attribute AS t ON t.attrelid = w.target_relid AND t.attname = a.attname AND NOT t.attisdropped
     LEFT JOIN LATERAL scd2_internal.base_type(t.atttypid, t.atttypmod) AS tb ON true

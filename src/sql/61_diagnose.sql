@@ -314,7 +314,8 @@ CREATE FUNCTION scd2_internal.flow_problems()
                (SELECT string_agg(u, ', ' ORDER BY o) FROM unnest(w.columns) WITH ORDINALITY AS c (u, o), pg_class sc
                 WHERE sc.oid = w.source_relid
                     AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u
-                    AND a.attnum > 0 AND NOT a.attisdropped)) AS lacking, s.*
+                    AND a.attnum > 0 AND NOT a.attisdropped)
+                    AND NOT EXISTS (SELECT FROM scd2_internal.followed_columns(w.feed_id) r WHERE r.name = u AND r.until IS NOT NULL)) AS lacking, s.*
         FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id)
             LEFT JOIN pg_class c ON c.oid = w.target_relid)
     SELECT w.relowner, w.name, 'it has failed', w.last_error,

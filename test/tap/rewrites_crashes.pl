@@ -11,11 +11,11 @@ use Scd2;
 my $node = new_node('rewrites_crashes');
 $node->safe_psql('postgres', q{
     CREATE EXTENSION pg_scd2;
-    CREATE TABLE t (id int PRIMARY KEY, v int, body text);
+    CREATE TABLE t (id int PRIMARY KEY, v int, body text, kind text);
     SELECT scd2.track('t');
     SELECT scd2.track('t', 't_now', stored_as_scd_type => 1);});
 sync($node);
-$node->safe_psql('postgres', "INSERT INTO t SELECT i, i, 'x' FROM generate_series(1, 200) i");
+$node->safe_psql('postgres', "INSERT INTO t SELECT i, i, 'x', 'k' FROM generate_series(1, 200) i");
 sync($node);
 
 sub fail_at
@@ -55,12 +55,16 @@ my @rewrites = (
     "ALTER TABLE t ADD COLUMN r double precision DEFAULT random()",
     "ALTER TABLE t ALTER COLUMN body TYPE text USING body || '!'",
     "ALTER TABLE t ADD COLUMN twice int GENERATED ALWAYS AS (v * 2) STORED",
-    "ALTER TABLE t DROP COLUMN twice, ALTER COLUMN random TYPE double precision USING random + 1");
+    "ALTER TABLE t DROP COLUMN twice, ALTER COLUMN random TYPE double precision USING random + 1",
+    "ALTER TABLE t ALTER COLUMN kind TYPE date USING date '2026-01-01' + v",
+    "ALTER TABLE t ALTER COLUMN sort TYPE timestamp, ALTER COLUMN v TYPE bigint; ALTER TABLE t ALTER COLUMN sort TYPE text; ALTER TABLE t RENAME COLUMN sort TO kind; ALTER TABLE t DROP COLUMN v; ALTER TABLE t ADD COLUMN v int DEFAULT 7");
 my @behind = (
     "ALTER TABLE t RENAME COLUMN r TO random",
     "ALTER TABLE t ADD COLUMN five int DEFAULT 5; UPDATE t SET five = 6 WHERE id = 60",
     "UPDATE t SET body = 'behind' WHERE id = 61",
-    "ALTER TABLE t DROP COLUMN five; ALTER TABLE t ADD COLUMN r text DEFAULT 'constant'; ALTER TABLE t DROP COLUMN r; UPDATE t SET v = 3 WHERE id = 62");
+    "ALTER TABLE t DROP COLUMN five; ALTER TABLE t ADD COLUMN r text DEFAULT 'constant'; ALTER TABLE t DROP COLUMN r; UPDATE t SET v = 3 WHERE id = 62",
+    "ALTER TABLE t RENAME COLUMN kind TO sort; UPDATE t SET sort = sort + 1 WHERE id = 63",
+    "UPDATE t SET v = 5 WHERE id = 64; ALTER TABLE t ADD COLUMN more text; UPDATE t SET more = 'm' WHERE id = 65; ALTER TABLE t DROP COLUMN more");
 
 # Waits until a failure was injected, after this place in the log.
 sub came_by
@@ -79,14 +83,14 @@ for my $case (['decoded', 'error'], ['feeds written', 'crash'], ['position writt
     ['resync taken', 'crash'], ['resync compared', 'error'], ['resync compared', 'crash'], ['resync done', 'crash'], ['resync committed', 'error'], ['resync committed', 'crash'])
 {
     my ($where, $how) = @$case;
-    my $rewrite = $rewrites[$n % 4];
-    my $after = $behind[$n % 4];
+    my $rewrite = $rewrites[$n % 6];
+    my $after = $behind[$n % 6];
     $n++;
-    $node->safe_psql('postgres', 'ALTER TABLE t DROP COLUMN random') if $n % 4 == 1 && $n > 1;
+    $node->safe_psql('postgres', 'ALTER TABLE t DROP COLUMN random') if $n % 6 == 1 && $n > 1;
     sync($node);
     my $from = -s $node->logfile;
     fail_at($where);
-    $node->safe_psql('postgres', "BEGIN; UPDATE t SET v = v + 1 WHERE id = $n; DELETE FROM t WHERE id = 100 + $n; $rewrite; INSERT INTO t (id, v, body) VALUES (300 + $n, 1, 'came'); COMMIT");
+    $node->safe_psql('postgres', "BEGIN; UPDATE t SET v = v + 1 WHERE id = $n; DELETE FROM t WHERE id = 100 + $n; $rewrite; INSERT INTO t (id, body) VALUES (300 + $n, 'came'); COMMIT");
     $node->safe_psql('postgres', "$after; UPDATE t SET v = v + 1 WHERE id = 50 + $n");
     ok(came_by($where, $from), "$how at $where: it came by");
     if ($how eq 'crash')
