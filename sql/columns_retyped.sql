@@ -90,7 +90,7 @@ SELECT count(*) AS new_values FROM scd2.table_at(NULL::k, :v0) WHERE value IS NO
 SELECT t, c.* FROM unnest('{k_history,k_now,k_few}'::regclass[]) t, scd2.check_target(t) c;
 -- a flow with an expression over the column stops, until somebody says what it shall be
 SELECT state, relative(last_error, :v0) AS last_error FROM scd2.flows WHERE flow = 'k_some';
-SELECT problem, detail, relative(fix, :v0) AS fix FROM scd2.diagnose() WHERE subject LIKE '%k_some%';
+SELECT problem, fix FROM scd2.diagnose() WHERE subject LIKE '%k_some%';
 SELECT scd2.alter_flow('k_some', source_filter => 'value <> 4');
 SELECT scd2.resume_flow('k_some');
 SELECT scd2.sync(targets => '{k_history,k_now,k_few}') > 0 AS synced;
@@ -110,9 +110,9 @@ SELECT scd2.start();
 SELECT scd2.sync() AS v2 \gset
 SELECT id, value, __end_at IS NULL AS open FROM k_few WHERE __end_at IS NULL ORDER BY id;
 SELECT id, value FROM k_now EXCEPT SELECT id, value FROM k;
-SELECT flow, state, last_error FROM scd2.flows WHERE flow LIKE 'k%';
+SELECT flow, state, last_error FROM scd2.flows WHERE flow LIKE 'k%' ORDER BY 1;
 SELECT t, c.* FROM unnest('{k_history,k_now,k_few}'::regclass[]) t, scd2.check_target(t) c;
-SELECT subject, problem FROM scd2.diagnose();
+SELECT subject, problem FROM scd2.diagnose() ORDER BY 1;
 
 -- keys, and targets that other flows keep too, cannot follow
 CREATE TABLE a (id integer PRIMARY KEY, v text);
@@ -143,8 +143,18 @@ ALTER TABLE a ALTER id TYPE date USING date '2026-01-01' + id::integer;
 CALL wait_until_failed('a_history');
 SELECT last_error FROM scd2.flows WHERE flow = 'a_history';
 SELECT fix FROM scd2.diagnose() WHERE subject LIKE '%a_history' AND problem = 'it has failed';
-SELECT state, gap IS NOT NULL AS has_gap FROM scd2.feeds WHERE source = 'a'::regclass;
 SELECT scd2.drop_flow('a_history', drop_target => true);
+SELECT scd2.sync('20 s', '{}') > 0 AS synced;
+CREATE PROCEDURE wait_until_repaired(captured regclass) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        EXIT WHEN (SELECT state = 'running' FROM scd2.feeds WHERE source = captured);
+        COMMIT;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+END $$;
+CALL wait_until_repaired('a');
+SELECT state, gap IS NOT NULL AS has_gap FROM scd2.feeds WHERE source = 'a'::regclass;
 SELECT scd2.track('a');
 SELECT scd2.sync(targets => '{a_history}') > 0 AS synced;
 SELECT id, v FROM a_history;

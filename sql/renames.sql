@@ -49,6 +49,7 @@ SELECT name, sequence_type, source_schema, target_schema FROM scd2_internal.flow
 CREATE SCHEMA rn2;
 ALTER TABLE history SET SCHEMA rn2;
 ALTER TABLE w SET SCHEMA rn2;
+SELECT source, feed FROM scd2.feeds;        -- which stays where it is until somebody moves it
 ALTER TABLE t_changes SET SCHEMA rn2;
 ALTER TABLE rn2.t_changes RENAME TO w_changes;
 DELETE FROM rn2.w WHERE id = 3;

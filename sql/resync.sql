@@ -98,8 +98,8 @@ SELECT f.target, c.* FROM (SELECT DISTINCT target FROM scd2.flows WHERE target =
 
 -- a flow that is paused meanwhile, and gets the column only behind the repair, would lack what it says of it
 SELECT scd2.pause_flow('t_history');
-ALTER TABLE t ADD COLUMN m integer DEFAULT nextval('resync.s');
-SELECT scd2.sync('20 s', '{}') AS v \gset
+ALTER TABLE t ADD COLUMN m integer DEFAULT nextval('resync.s');        -- without a flow that runs, a gap
+SELECT scd2.resync('t') FROM scd2.sync('20 s', '{}');
 CREATE PROCEDURE wait_until_repaired(captured regclass) LANGUAGE plpgsql AS $$
 BEGIN
     WHILE (SELECT state <> 'running' FROM scd2.feeds WHERE source = captured) LOOP

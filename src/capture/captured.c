@@ -38,6 +38,7 @@
 static MemoryContext captured_cxt = NULL;
 static MemoryContext sources_cxt = NULL;
 static List *captured = NIL;	/* of Scd2Feed */
+static List *removed = NIL;		/* likewise: the batch at hand may still know them */
 static HTAB *sources = NULL;
 static Scd2Source *last_source = NULL;
 static Scd2Source staged;		/* the partition whose rows came or went last */
@@ -120,6 +121,7 @@ scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid)
 void
 scd2_captured_remove(int feed_id)
 {
+	MemoryContext old;
 	ListCell   *lc;
 
 	foreach(lc, captured)
@@ -129,10 +131,28 @@ scd2_captured_remove(int feed_id)
 		if (feed->feed_id != feed_id)
 			continue;
 		captured = foreach_delete_current(captured, lc);
+		old = MemoryContextSwitchTo(captured_cxt);
+		removed = lappend(removed, feed);
+		MemoryContextSwitchTo(old);
 		all_invalid = true;
 		last_source = NULL;
 		break;
 	}
+}
+
+/* Frees what was taken out of the set. The batch is empty. */
+void
+scd2_captured_forget_removed(void)
+{
+	ListCell   *lc;
+
+	if (removed == NIL)
+		return;
+	forget_all_sources();
+	foreach(lc, removed)
+		MemoryContextDelete(((Scd2Feed *) lfirst(lc))->cxt);
+	list_free(removed);
+	removed = NIL;
 }
 
 /*

@@ -34,6 +34,7 @@
 #include "feed/layout.h"
 #include "feed/owners_code.h"
 #include "feed/writer.h"
+#include "flow/begin.h"
 #include "names.h"
 #include "worker/failpoint.h"
 #include "worker/marks.h"
@@ -115,20 +116,6 @@ disable_feed(Scd2Control *control)
 	execute("DELETE FROM scd2_internal.feed_column WHERE feed_id = $1", 1, types, values, NULL);
 	execute("DELETE FROM scd2_internal.reconstruction WHERE feed_id = $1", 1, types, values, NULL);
 	scd2_feed_forget(control->feed_id);
-}
-
-static void
-begin_flow(Scd2Control *control)
-{
-	Oid			types[] = {INT4OID, INT8OID, TIMESTAMPTZOID};
-	Datum		values[] = {
-		Int32GetDatum(control->flow_id), Int64GetDatum(control->version), TimestampTzGetDatum(control->timestamp)
-	};
-
-	/* The flow may have been dropped since, or be dropped right now. */
-	execute("INSERT INTO scd2_internal.flow_state"
-			" (flow_id, phase, begin_version, begin_timestamp, watermark_version, watermark_timestamp)"
-			" SELECT flow_id, 'copy', $2, $3, $2, $3 FROM scd2_internal.flow WHERE flow_id = $1 FOR KEY SHARE", 3, types, values, NULL);
 }
 
 /*
@@ -215,7 +202,7 @@ apply_controls(Scd2Batch *batch)
 		else if (strcmp(control->kind, "disable feed") == 0)
 			disable_feed(control);
 		else if (strcmp(control->kind, "begin flow") == 0)
-			begin_flow(control);
+			scd2_flow_begin(control->flow_id, control->version, control->timestamp);
 		else if (strcmp(control->kind, "resync") == 0)
 			begin_resync(control);
 		execute("DELETE FROM scd2_internal.control WHERE control_id = $1", 1, types, values, NULL);

@@ -130,10 +130,11 @@ $$;
 COMMENT ON FUNCTION scd2_internal.resync_candidates(scd2_internal.feed) IS
     'Flows over a feed whose targets show the source as of their watermarks, and how many of its columns; the best first';
 
--- A flow that has not made its copy begins behind the repair.
+-- Nobody waits for this repair and sees what became of it: so it needs a flow that runs. (One that is paused, or has
+-- failed, may stand before the gap when it is asked for.) A flow that has not made its copy begins behind the repair.
 CREATE FUNCTION scd2_internal.is_comparable(f scd2_internal.feed) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM scd2_internal.resync_candidates(f))
+    SELECT EXISTS (SELECT FROM scd2_internal.resync_candidates(f) c WHERE (c.state).phase = 'apply' AND NOT (c.flow).paused)
         OR EXISTS (SELECT FROM scd2_internal.flow w LEFT JOIN scd2_internal.flow_state s USING (flow_id)
                    WHERE w.feed_id = f.feed_id AND (s.flow_id IS NULL OR s.phase = 'copy' AND NOT s.rereads))
 $$;

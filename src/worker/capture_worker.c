@@ -303,6 +303,7 @@ write_batch(void)
 	if (batch_has_controls)
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 	scd2_batch_reset(batch);
+	scd2_captured_forget_removed();
 	if (ends)
 		load_resynced();
 	pg_atomic_write_u64(&db->version, (uint64) batch->version);
