@@ -54,6 +54,7 @@ SELECT scd2.track('w');
 INSERT INTO w VALUES (1, 'abcdef', 'abcdef');
 SELECT scd2.sync() AS v0 \gset
 ALTER TABLE w ALTER v TYPE varchar(20) USING v::varchar(3);
+SELECT scd2.sync() > 0 AS synced;
 ALTER TABLE w ALTER x TYPE varchar(3) USING x::varchar(3);
 SELECT scd2.sync() > 0 AS synced;
 SELECT v, x, __end_at IS NULL AS open FROM w_history ORDER BY __start_at;
@@ -130,8 +131,18 @@ BEGIN
         PERFORM pg_sleep(0.05);
     END LOOP;
 END $$;
+CREATE PROCEDURE wait_until_repaired(captured regclass) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        EXIT WHEN (SELECT state = 'running' FROM scd2.feeds WHERE source = captured);
+        COMMIT;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+END $$;
 ALTER TABLE a ALTER v TYPE integer USING v::integer + 1;
 CALL wait_until_failed('s');
+CALL wait_until_repaired('a');
+SELECT scd2.sync(targets => '{a_history}') > 0 AS synced;
 SELECT flow, state, last_error FROM scd2.flows WHERE flow IN ('s', 's_too', 'a_history') ORDER BY 1;
 SELECT v, __end_at IS NULL AS open FROM a_history ORDER BY __start_at;
 SELECT scd2.drop_flow('s');
@@ -145,14 +156,6 @@ SELECT last_error FROM scd2.flows WHERE flow = 'a_history';
 SELECT fix FROM scd2.diagnose() WHERE subject LIKE '%a_history' AND problem = 'it has failed';
 SELECT scd2.drop_flow('a_history', drop_target => true);
 SELECT scd2.sync('20 s', '{}') > 0 AS synced;
-CREATE PROCEDURE wait_until_repaired(captured regclass) LANGUAGE plpgsql AS $$
-BEGIN
-    FOR i IN 1 .. 600 LOOP
-        EXIT WHEN (SELECT state = 'running' FROM scd2.feeds WHERE source = captured);
-        COMMIT;
-        PERFORM pg_sleep(0.05);
-    END LOOP;
-END $$;
 CALL wait_until_repaired('a');
 SELECT state, gap IS NOT NULL AS has_gap FROM scd2.feeds WHERE source = 'a'::regclass;
 SELECT scd2.track('a');
