@@ -52,26 +52,6 @@ typedef struct Repair
 } Repair;
 
 static void
-begin_work(MemoryContext work_cxt, const char *what)
-{
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContextSwitchTo(work_cxt);
-	pgstat_report_activity(STATE_RUNNING, what);
-}
-
-static void
-end_work(void)
-{
-	PopActiveSnapshot();
-	SPI_finish();
-	CommitTransactionCommand();
-	pgstat_report_stat(false);
-}
-
-static void
 query(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
 	if (SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0) < 0)
@@ -221,7 +201,7 @@ repair(MemoryContext work_cxt, int feed_id)
 	Repair		plan = {0};
 	bool		done = false;
 
-	begin_work(work_cxt, "comparing a source with a target");
+	scd2_worker_begin_work(work_cxt, "comparing a source with a target");
 	if (take(feed_id))
 	{
 		PopActiveSnapshot();
@@ -241,7 +221,7 @@ repair(MemoryContext work_cxt, int feed_id)
 		close_gap(feed_id, &plan);
 		SCD2_FAIL_POINT("resync done");
 	}
-	end_work();
+	scd2_worker_end_work();
 	if (done)
 		SCD2_FAIL_POINT("resync committed");
 	return done;
@@ -263,12 +243,12 @@ record_failure(MemoryContext work_cxt, int feed_id, const ErrorData *error)
 	Oid			types[] = {INT4OID, TEXTOID, BOOLOID};
 	Datum		values[3];
 
-	begin_work(work_cxt, "recording a failure");
+	scd2_worker_begin_work(work_cxt, "recording a failure");
 	values[0] = Int32GetDatum(feed_id);
 	values[1] = CStringGetTextDatum(error->message);
 	values[2] = BoolGetDatum(!passes(error->sqlerrcode));
 	query("SELECT scd2_internal.resync_failed($1, $2, $3)", 3, types, values, NULL);
-	end_work();
+	scd2_worker_end_work();
 }
 
 /* As repair(), but what goes wrong is the feed's. */
@@ -316,9 +296,9 @@ scd2_repair_feeds(MemoryContext work_cxt)
 	List	   *feeds;
 	ListCell   *lc;
 
-	begin_work(work_cxt, "looking for feeds to repair");
+	scd2_worker_begin_work(work_cxt, "looking for feeds to repair");
 	feeds = feeds_to_repair(cxt, &again);
-	end_work();
+	scd2_worker_end_work();
 	MemoryContextSwitchTo(cxt);
 	foreach(lc, feeds)
 	{

@@ -93,14 +93,10 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.create_target(oid, name, name, oid, name[], name[], integer, text, oid, name, name, name, boolean) IS 'Creates the table of a flow for its owner';
 
 -- Raises 42804 or 55000, saying what differs, unless the table can be a target as it is.
-CREATE FUNCTION scd2_internal.check_target_fits(caller oid, target oid, source oid, columns name[], keys name[], scd_type integer,
-                                                sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name) RETURNS void
+CREATE FUNCTION scd2_internal.check_can_be_target(caller oid, target oid, source oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    rel      record;
-    bad      record;
-    expected name[] := CASE scd_type WHEN 2 THEN keys || start_column ELSE keys END;
-    key_is   name[];
+    rel record;
 BEGIN
     SELECT c.relkind, c.relpersistence, c.relowner, c.relispartition, c.relhassubclass INTO rel FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_member(caller, rel.relowner, 'table', target::regclass::text);
@@ -117,7 +113,15 @@ BEGIN
     IF EXISTS (SELECT FROM scd2_internal.feed AS f WHERE f.feed_relid = target) THEN
         RAISE wrong_object_type USING MESSAGE = format('"%s" cannot be a target', target::regclass), DETAIL = 'It is a change data feed.';
     END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_can_be_target(oid, oid, oid) IS 'Raises why an existing relation cannot be the target of a flow over "source": 42501, 42809';
 
+CREATE FUNCTION scd2_internal.check_columns_fit(target oid, source oid, columns name[], keys name[], scd_type integer,
+                                                sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bad record;
+BEGIN
     SELECT t.name, t.type, a.attname, format_type(b.base, b.base_typmod) AS is_type, a.attgenerated, t.collation <> a.attcollation AND t.collation <> 0 AS other_collation
         INTO bad
         FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
@@ -143,6 +147,18 @@ BEGIN
         RAISE datatype_mismatch USING MESSAGE = format('table "%s" does not fit as target', target::regclass),
             DETAIL = format('Column "%s" is NOT NULL, has no default, and the flow does not fill it.', bad.attname);
     END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_columns_fit(oid, oid, name[], name[], integer, text, oid, name, name, name) IS 'Raises 42804 unless a table has the columns of a target, and fills its others by itself';
+
+CREATE FUNCTION scd2_internal.check_target_fits(caller oid, target oid, source oid, columns name[], keys name[], scd_type integer,
+                                                sequence_type text, sequence_collation oid, start_column name, end_column name, current_column name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    expected name[] := CASE scd_type WHEN 2 THEN keys || start_column ELSE keys END;
+    key_is   name[];
+BEGIN
+    PERFORM scd2_internal.check_can_be_target(caller, target, source);
+    PERFORM scd2_internal.check_columns_fit(target, source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column);
     SELECT array_agg(a.attname ORDER BY k.n) INTO key_is
         FROM pg_index AS i
         CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k (attnum, n)

@@ -406,6 +406,37 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.register_flow(scd2_internal.flow, oid) IS
     'Writes the definition of a flow and its control record; returns the flow_id';
 
+-- What orders the events of a flow, and the columns that say what an event is. "feed": NULL if it has none; "lone": as
+-- above.
+CREATE FUNCTION scd2_internal.with_sequence(caller oid, asked scd2_internal.flow, source oid, feed oid, allowed name[],
+    lone boolean, OUT flow scd2_internal.flow, OUT sequence_collation oid, OUT control_columns name[])
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    events record;
+BEGIN
+    sequence_collation := 0;
+    IF asked.input = 'snapshots' THEN
+        SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source) AS e;
+        PERFORM scd2_internal.check_snapshot_flow(asked, source, events.sequence_type);
+        asked.sequence_type := events.sequence_type;
+        sequence_collation := events.sequence_collation;
+        control_columns := events.control_columns;
+    ELSIF asked.input = 'net' THEN
+        asked.sequence_type := 'timestamp with time zone';
+        control_columns := scd2_internal.check_image_expressions(asked, source, feed, allowed);
+    ELSE
+        events := scd2_internal.with_event_sequence(caller, asked,
+            CASE asked.input WHEN 'changes' THEN feed ELSE source END, allowed, lone);
+        asked := events.flow;
+        sequence_collation := events.sequence_collation;
+        control_columns := events.control_columns;
+    END IF;
+    flow := asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_sequence(oid, scd2_internal.flow, oid, oid, name[], boolean) IS
+    'A flow with its sequence, and the columns that are not tracked by default; raises what is wrong with its '
+    'expressions';
+
 -- Everything about a flow that track(), create_auto_cdc_flow() and create_auto_cdc_from_snapshot_flow() all do. "asked"
 -- has the arguments that are columns of the catalog; the rest of it is filled in here.
 CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow, column_list name[],
@@ -416,12 +447,10 @@ CREATE FUNCTION scd2_internal.add_feed_flow(caller oid, asked scd2_internal.flow
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    feed            scd2_internal.feed;
-    source          oid;
-    allowed         name[];
-    events          record;
-    sequence_collation oid := 0;
-    control_columns name[] := '{}';
+    feed      scd2_internal.feed;
+    source    oid;
+    allowed   name[];
+    sequenced record;
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
@@ -435,27 +464,13 @@ BEGIN
     allowed := scd2_internal.selectable_columns(asked, source);
     asked := scd2_internal.with_columns(asked, source, allowed, column_list, except_column_list);
 
-    IF asked.input = 'snapshots' THEN
-        SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source) AS e;
-        PERFORM scd2_internal.check_snapshot_flow(asked, source, events.sequence_type);
-        asked.sequence_type := events.sequence_type;
-        sequence_collation := events.sequence_collation;
-        control_columns := events.control_columns;
-    ELSIF asked.input = 'net' THEN
-        asked.sequence_type := 'timestamp with time zone';
-        control_columns := scd2_internal.check_image_expressions(asked, source, feed.feed_relid, allowed);
-    ELSE
-        events := scd2_internal.with_event_sequence(caller, asked,
-            CASE asked.input WHEN 'changes' THEN feed.feed_relid ELSE source END, allowed,
-            NOT (shared OR coalesce(ignore_null, false) OR ignore_list IS NOT NULL OR ignore_except_list IS NOT NULL));
-        asked := events.flow;
-        sequence_collation := events.sequence_collation;
-        control_columns := events.control_columns;
-    END IF;
+    sequenced := scd2_internal.with_sequence(caller, asked, source, feed.feed_relid, allowed,
+        NOT (shared OR coalesce(ignore_null, false) OR ignore_list IS NOT NULL OR ignore_except_list IS NOT NULL));
+    asked := sequenced.flow;
     asked.max_lateness := scd2_internal.check_max_lateness(asked.max_lateness, asked, asked.sequence_type);
     asked.ignores_null := scd2_internal.ignored_nulls(asked, ignore_null, ignore_list, ignore_except_list, source);
     asked.tracked := scd2_internal.tracked_columns(track_list, track_except_list, asked.columns, asked.keys,
-                                                   control_columns, source);
+                                                   sequenced.control_columns, source);
     IF asked.scd_type = 2 THEN
         PERFORM scd2_internal.check_interval_columns(asked);
     END IF;
@@ -466,8 +481,8 @@ BEGIN
         PERFORM scd2_internal.check_starting_version(asked.feed_id, source, asked.starting_version);
     END IF;
 
-    asked := scd2_internal.with_target(caller, asked, source, coalesce(feed.feed_relid, source), sequence_collation,
-                                       open_row_index, shared);
+    asked := scd2_internal.with_target(caller, asked, source, coalesce(feed.feed_relid, source),
+                                       sequenced.sequence_collation, open_row_index, shared);
     PERFORM scd2_internal.check_array_type(asked);
     IF asked.scope IS NOT NULL AND asked.memory_relid IS NOT NULL THEN
         PERFORM scd2_internal.check_immutable(asked.scope, source, 'scope');

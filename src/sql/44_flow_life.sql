@@ -109,6 +109,55 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.with_altered_expressions(scd2_internal.flow, text, text) IS
     'Part of alter_flow: the flow as it will be; raises what is wrong with its expressions';
 
+-- What some kinds of flows do not have.
+CREATE FUNCTION scd2_internal.check_can_be_altered(asked scd2_internal.flow, apply_as_deletes text, sequence_by text,
+    on_invalid_event text, max_lateness text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    IF asked.input = 'net' AND on_invalid_event IS NOT NULL THEN
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('flow "%s" has no invalid events: its sequence is that of the commits', asked.name);
+    END IF;
+    IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
+        RAISE invalid_parameter_value
+            USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid',
+            asked.name);
+    END IF;
+    IF asked.input <> 'events' AND sequence_by IS NOT NULL THEN
+        RAISE feature_not_supported
+            USING MESSAGE = format('sequence_by of flow "%s", which is over a feed, cannot be altered', asked.name),
+            DETAIL = 'Rows that were applied by the old one are deleted by the new one.';
+    END IF;
+    IF asked.input = 'append' AND max_lateness IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', asked.name);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_can_be_altered(scd2_internal.flow, text, text, text, text) IS
+    'Part of alter_flow: raises 22023 or 0A000 for what is not for this kind of flow';
+
+CREATE FUNCTION scd2_internal.with_altered_sequence(asked scd2_internal.flow, sequence_by text)
+    RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    IF sequence_by IS NOT NULL THEN
+        IF asked.sequence_column IS DISTINCT FROM NULL AND asked.sequence_column <> sequence_by THEN
+            RAISE object_not_in_prerequisite_state
+                USING MESSAGE = format('flow "%s" remembers its sequence in column "%s"', asked.name, asked.sequence_column),
+                DETAIL = 'Another sequence_by would not agree with what is there.';
+        END IF;
+        IF (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f) THEN
+            RAISE feature_not_supported USING MESSAGE = 'sequence_by cannot become a struct',
+                DETAIL = 'The interval columns have the type of the sequence.';
+        END IF;
+        asked.sequence_by := sequence_by;
+    END IF;
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_altered_sequence(scd2_internal.flow, text) IS
+    'Part of alter_flow: the flow with another sequence_by, NULL: as it is. Errors: 55000, 0A000';
+
 -- alter_flow: what the flow was declared with, from now on. NULL: as it is.
 CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text,
     sequence_by text, refresh_interval interval,
@@ -124,20 +173,7 @@ BEGIN
             max_lateness) IS NOT DISTINCT FROM ROW(NULL::text, NULL::text, NULL::text, NULL::text, NULL::text));
         RETURN;
     END IF;
-    IF asked.input = 'net' AND on_invalid_event IS NOT NULL THEN
-        RAISE invalid_parameter_value
-            USING MESSAGE = format('flow "%s" has no invalid events: its sequence is that of the commits', name);
-    END IF;
-    IF asked.input = 'append' AND coalesce(apply_as_deletes, sequence_by, on_invalid_event) IS NOT NULL THEN
-        RAISE invalid_parameter_value
-            USING MESSAGE = format('flow "%s" appends: it has neither deletes nor a sequence, and no row is invalid',
-            name);
-    END IF;
-    IF asked.input <> 'events' AND sequence_by IS NOT NULL THEN
-        RAISE feature_not_supported
-            USING MESSAGE = format('sequence_by of flow "%s", which is over a feed, cannot be altered', name),
-            DETAIL = 'Rows that were applied by the old one are deleted by the new one.';
-    END IF;
+    PERFORM scd2_internal.check_can_be_altered(asked, apply_as_deletes, sequence_by, on_invalid_event, max_lateness);
     IF coalesce(source_filter, apply_as_deletes, sequence_by) IS NOT NULL THEN
         -- What is given names the columns as they are called now.
         PERFORM scd2_internal.follow_columns(asked.flow_id, stops => false);
@@ -149,24 +185,11 @@ BEGIN
     asked.refresh_interval := coalesce(refresh_interval, asked.refresh_interval);
     asked.on_invalid_event := coalesce(on_invalid_event, asked.on_invalid_event);
     PERFORM scd2_internal.check_flow_arguments(asked, false, NULL, NULL);
-    IF sequence_by IS NOT NULL THEN
-        IF asked.sequence_column IS DISTINCT FROM NULL AND asked.sequence_column <> sequence_by THEN
-            RAISE object_not_in_prerequisite_state
-                USING MESSAGE = format('flow "%s" remembers its sequence in column "%s"', name, asked.sequence_column),
-                DETAIL = 'Another sequence_by would not agree with what is there.';
-        END IF;
-        IF (SELECT f.names IS NOT NULL FROM scd2_internal.struct_fields(sequence_by) AS f) THEN
-            RAISE feature_not_supported USING MESSAGE = 'sequence_by cannot become a struct',
-                DETAIL = 'The interval columns have the type of the sequence.';
-        END IF;
-        asked.sequence_by := sequence_by;
-    END IF;
+    asked := scd2_internal.with_altered_sequence(asked, sequence_by);
     asked := scd2_internal.with_altered_expressions(asked, source_filter, apply_as_deletes);
     PERFORM scd2_internal.check_no_dropped(asked)
         WHERE coalesce(source_filter, apply_as_deletes, sequence_by) IS NOT NULL AND asked.feed_id IS NOT NULL;
-    IF max_lateness IS NOT NULL AND asked.input = 'append' THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('flow "%s" appends: nothing is too late', name);
-    ELSIF max_lateness IS NOT NULL THEN
+    IF max_lateness IS NOT NULL THEN
         asked.max_lateness := scd2_internal.check_max_lateness(max_lateness, asked, asked.sequence_type);
     END IF;
     UPDATE scd2_internal.flow AS f SET source_filter = asked.source_filter, apply_as_deletes = asked.apply_as_deletes,

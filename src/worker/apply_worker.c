@@ -84,22 +84,14 @@ static bool copied;				/* the transaction at hand made a first copy */
 static void
 begin_work(const char *what)
 {
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	MemoryContextSwitchTo(work_cxt);
-	pgstat_report_activity(STATE_RUNNING, what);
+	scd2_worker_begin_work(work_cxt, what);
 }
 
 static void
 end_work(void)
 {
-	PopActiveSnapshot();
-	SPI_finish();
-	CommitTransactionCommand();
+	scd2_worker_end_work();
 	scd2_mark_writes(false);
-	pgstat_report_stat(false);
 	MemoryContextReset(work_cxt);
 	MemoryContextSwitchTo(list_cxt);
 }

@@ -383,6 +383,26 @@ scd2_worker_begin(Scd2WorkerArg *arg)
 }
 
 void
+scd2_worker_begin_work(MemoryContext work, const char *what)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(work);
+	pgstat_report_activity(STATE_RUNNING, what);
+}
+
+void
+scd2_worker_end_work(void)
+{
+	PopActiveSnapshot();
+	SPI_finish();
+	CommitTransactionCommand();
+	pgstat_report_stat(false);
+}
+
+void
 scd2_worker_wait(long ms)
 {
 	if (ms != 0)

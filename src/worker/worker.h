@@ -29,6 +29,13 @@ extern Scd2Database *scd2_worker_begin(Scd2WorkerArg *arg);
 extern void scd2_worker_wait(long ms);
 extern void scd2_drop_orphaned_slots(void);
 
+/*
+ * A transaction of an apply worker, connected to SPI, with a snapshot; what it allocates is in
+ * "work", which the caller resets.
+ */
+extern void scd2_worker_begin_work(MemoryContext work, const char *what);
+extern void scd2_worker_end_work(void);
+
 /* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
 extern void scd2_worker_end_quietly(Scd2CaptureState state);
