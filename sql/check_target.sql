@@ -224,6 +224,74 @@ SELECT scd2.purge_history('cut_history', now()) > 0 AS purged;
 SELECT count(*) FILTER (WHERE live) AS live, count(*) FROM cut_history;
 SELECT * FROM checked('cut_history');
 
+-- what is remembered of events, against the rows: of every target that remembers, whatever its sources tell
+SET client_min_messages = notice;
+SELECT k, _sequence, _kind FROM h_memory ORDER BY 1, 2;
+SELECT k, _sequence, _kind FROM s_memory ORDER BY 1, 2;
+SELECT k, _kind FROM c_memory ORDER BY 1;
+SET client_min_messages = warning;
+SET pg_scd2.allow_target_writes = on;
+BEGIN;
+DELETE FROM h WHERE k = 1 AND __start_at = 20;
+SELECT * FROM scd2.check_target('h') WHERE problem LIKE '%memory';
+ROLLBACK;
+BEGIN;
+UPDATE h SET __end_at = 25 WHERE k = 1 AND __start_at = 20;
+SELECT * FROM scd2.check_target('h') WHERE problem LIKE '%memory';
+ROLLBACK;
+BEGIN;
+INSERT INTO c VALUES (2, 'back', 'n', 5);
+SELECT * FROM scd2.check_target('c') WHERE problem LIKE '%memory';
+ROLLBACK;
+BEGIN;
+INSERT INTO h_memory (k, _sequence, _kind) VALUES (1, 12, 'd');
+SELECT * FROM scd2.check_target('h') WHERE problem LIKE '%memory';
+ROLLBACK;
+RESET pg_scd2.allow_target_writes;
+
+-- what was read once: compared with what is there now, and said if that is something else
+CREATE TABLE once_ev (k int, v text, seq int, op text);
+INSERT INTO once_ev VALUES (1, 'a', 10, 'U'), (1, 'b', 20, 'U'), (2, 'x', 10, 'U'), (2, NULL, 20, 'D');
+CREATE VIEW once_seen AS SELECT k, v, seq + 5 AS seq FROM once_ev WHERE op = 'U';
+SELECT scd2.create_auto_cdc_flow('oh', 'once_ev', '{k}', 'seq', apply_as_deletes => 'op = ''D''', column_list => '{k,v}', stored_as_scd_type => 2, once => true);
+SELECT scd2.create_auto_cdc_flow('oh', 'once_seen', '{k}', 'seq', column_list => '{k,v}', stored_as_scd_type => 2, once => true);
+SELECT scd2.create_auto_cdc_flow('oc', 'once_ev', '{k}', 'seq', apply_as_deletes => 'op = ''D''', column_list => '{k,v}', once => true);
+CREATE TABLE shown (k int PRIMARY KEY, v text, j json);
+INSERT INTO shown VALUES (1, 'a', '{}'), (2, 'b', NULL);
+SELECT scd2.create_auto_cdc_from_snapshot_flow('sh', 'shown', '{k}', 'int', stored_as_scd_type => 2, max_delete_fraction => 1);
+SELECT scd2.create_auto_cdc_from_snapshot_flow('sc', 'shown', '{k}', 'int', max_delete_fraction => 1);
+SELECT f, a.* FROM unnest('{sh,sc}'::name[]) f, scd2.apply_snapshot(f, 10) a;
+UPDATE shown SET v = 'c' WHERE k = 1;
+DELETE FROM shown WHERE k = 2;
+INSERT INTO shown VALUES (3, 'new', '[1]');
+SELECT f, a.* FROM unnest('{sh,sc}'::name[]) f, scd2.apply_snapshot(f, 20) a;
+SELECT scd2.sync() >= 0;
+SET client_min_messages = notice;
+SELECT t, c.* FROM unnest('{oh,oc,sh,sc}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+SET pg_scd2.allow_target_writes = on;
+BEGIN;
+UPDATE oh SET v = 'by hand' WHERE k = 2;
+UPDATE oc SET v = 'by hand';
+UPDATE sh SET v = 'by hand' WHERE k = 3;
+DELETE FROM sc WHERE k = 3;
+SELECT t, c.* FROM unnest('{oh,oc,sh,sc}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+ROLLBACK;
+-- intervals need no source
+BEGIN;
+UPDATE oh SET __end_at = 25 WHERE k = 1 AND __start_at = 10;
+UPDATE sh SET __end_at = NULL WHERE k = 1;
+SELECT t, c.* FROM unnest('{oh,sh}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+ROLLBACK;
+RESET pg_scd2.allow_target_writes;
+-- sources that changed since, and one that is not what it was
+INSERT INTO once_ev VALUES (3, 'later', 10, 'U');
+UPDATE shown SET j = '{ }' WHERE k = 1;
+SELECT t, c.* FROM unnest('{oh,oc,sh,sc}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+ALTER TABLE shown RENAME v TO w;
+ALTER TABLE once_ev RENAME op TO kind;
+SELECT t, c.* FROM unnest('{oh,oc,sh,sc}'::text[]) AS t, scd2.check_target(t::regclass) AS c;
+SET client_min_messages = warning;
+
 -- refused
 SELECT * FROM scd2.check_target(NULL);
 SELECT * FROM scd2.check_target('t');

@@ -1,8 +1,11 @@
 -- 47_check_target.sql: is a target what it must be?
 --
--- First what can be said of its rows alone. Then they are compared with what the sources say: copies of the flows
--- into it write into an empty temporary table, by the same engine, up to the versions that the flows have applied
--- (src/flow/rebuild.c). Until the caller's transaction ends, no worker applies these flows.
+-- First what can be said of its rows alone, and of its memory beside them. Then they are compared with what the sources
+-- say: copies of the flows into it write into an empty temporary table, by the same engine, up to the versions that the
+-- flows have applied (src/flow/rebuild.c). Until the caller's transaction ends, no worker applies these flows.
+--
+-- A source that was read once may have changed since: if what it shows now is what the target has, nothing is wrong;
+-- else nobody can say which of the two changed, so that is a NOTICE.
 --
 -- The owner's tables are looked at as he (src/ask.c): queries come here as text, findings as JSON. Images are
 -- compared as text, which every type has.
@@ -48,6 +51,24 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_queries(scd2_internal.flow, regclass) IS 'Queries that find rows of a target that contradict themselves or each other';
+
+-- What is remembered of an event (src/flow/recall.c) says whether its key was there right after it: of type 1 now, of
+-- type 2 at its sequence. What is not remembered says nothing.
+CREATE FUNCTION scd2_internal.check_memory_query(f scd2_internal.flow, target regclass) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format($query$
+        SELECT 'contradicting memory', %1$s, format(CASE WHEN d.gone THEN 'A delete at %%s is remembered, and a row says that the key was there.' ELSE 'An upsert at %%s is remembered, and no row has it.' END, t._sequence)
+        FROM ONLY %2$s AS t CROSS JOIN LATERAL (SELECT t._kind IN ('d', 'c')) AS d (gone)
+        WHERE d.gone = EXISTS (SELECT FROM ONLY %3$s AS r WHERE %4$s) $query$,
+        scd2_internal.key_json(f.keys), f.memory_relid::regclass, target,
+        concat_ws(' AND ', (SELECT string_agg(format('r.%1$I %2$s t.%1$I', k, scd2_internal.order_operator(a.atttypid, 3)), ' AND ' ORDER BY n)
+                            FROM unnest(f.keys) WITH ORDINALITY AS u (k, n) JOIN pg_attribute AS a ON a.attrelid = target AND a.attname = k),
+            CASE WHEN f.scd_type = 2 THEN format('CASE t._kind WHEN ''u'' THEN t._sequence %2$s r.%1$I WHEN ''v'' THEN t._sequence %3$s r.%1$I ELSE t._sequence %4$s r.%1$I END AND (r.%5$I IS NULL OR r.%5$I %2$s t._sequence)',
+                f.start_column, scd2_internal.order_operator(f.sequence_type::regtype, 5), scd2_internal.order_operator(f.sequence_type::regtype, 3),
+                scd2_internal.order_operator(f.sequence_type::regtype, 4), f.end_column) END))
+    WHERE f.memory_relid IS NOT NULL
+$$;
+COMMENT ON FUNCTION scd2_internal.check_memory_query(scd2_internal.flow, regclass) IS 'Query for what a target''s memory says that its rows deny; NULL without one';
 
 -- The findings of a query, at most a thousand.
 CREATE FUNCTION scd2_internal.findings(target oid, query text) RETURNS TABLE (problem text, key jsonb, detail text)
@@ -158,6 +179,7 @@ DECLARE
     place  record;
     flow_ids integer[] := '{}';
     applied  bigint[] := '{}';
+    at_once  boolean[] := '{}';
     loss     record;
 BEGIN
     beside := scd2_internal.empty_copy(target, scd2_internal.target_columns_kept(target), CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END);
@@ -194,6 +216,7 @@ BEGIN
             SELECT f.flow_id, k.version, k.skipped_by FROM scd2_internal.skipped_version k WHERE k.flow_id = s.flow_id;
         flow_ids := flow_ids || f.flow_id;
         applied := applied || s.watermark_version;
+        at_once := at_once || f.once;
     END LOOP;
     INSERT INTO scd2_internal.erased_key SELECT place.schema, place.name, beside, e.fingerprint, e.seed, e.sequence FROM scd2_internal.erased_key e WHERE e.target_relid = target;
     FOR i IN 1 .. cardinality(flow_ids) LOOP
@@ -201,7 +224,7 @@ BEGIN
         INSERT INTO scd2_internal.mark (target_schema, target_name, target_relid, sequence, kind, flow_id)
             SELECT place.schema, place.name, beside, m.sequence, m.kind, flow_ids[1] FROM scd2_internal.mark AS m
             WHERE i = 2 AND m.target_relid = target AND m.kind = 'horizon' AND m.flow_id = first.flow_id;
-        PERFORM scd2_internal.rebuild(flow_ids[i], applied[i], key_filter IS NULL);
+        PERFORM scd2_internal.rebuild(flow_ids[i], applied[i], key_filter IS NULL AND NOT at_once[i]);
     END LOOP;
     RETURN beside;
 END $$;
@@ -263,6 +286,53 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_can_rebuild(regclass, text) IS 'Raises 25001 if the transaction has a fixed snapshot or has written a source of the target';
 
+-- In how many rows a target differs from the one relation that its snapshots are of, as that is now: what is open.
+CREATE FUNCTION scd2_internal.count_differing_from_source(target regclass, f scd2_internal.flow) RETURNS bigint
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.as_owner(target, format('SELECT count(*) FROM (SELECT q.image FROM (SELECT ROW(%1$s)::text COLLATE "C" AS image, 1 AS side FROM %2$s AS t '
+            'UNION ALL SELECT ROW(%1$s)::text COLLATE "C", -1 FROM ONLY %3$s AS t WHERE %4$s) AS q GROUP BY q.image HAVING sum(q.side) <> 0) AS d',
+        (SELECT string_agg(format('t.%I', c), ', ' ORDER BY n) FROM unnest(f.columns) WITH ORDINALITY AS u (c, n)),
+        CASE (SELECT c.relkind FROM pg_class AS c WHERE c.oid = f.source_relid) WHEN 'r' THEN 'ONLY ' ELSE '' END || f.source_relid::regclass,
+        target, CASE f.scd_type WHEN 2 THEN format('t.%I IS NULL', f.end_column) ELSE 'true' END), 0)::bigint
+$$;
+COMMENT ON FUNCTION scd2_internal.count_differing_from_source(regclass, scd2_internal.flow) IS 'How many images of rows a source and the open rows of its target do not share';
+
+-- The NOTICE about a target that is made of what was read once and of nothing else; NULL: it is as its sources are now.
+CREATE FUNCTION scd2_internal.compare_with_what_is_there(target regclass, first scd2_internal.flow) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    beside  oid;
+    differs bigint;
+BEGIN
+    IF first.kind = 'snapshot' THEN
+        differs := scd2_internal.count_differing_from_source(target, first);
+        IF differs = 0 THEN
+            RETURN CASE first.scd_type WHEN 2 THEN format('rows of "%s" that have ended are not compared: flow "%s" took snapshots, of which its source shows the last', target, first.name) END;
+        END IF;
+    ELSE
+        beside := scd2_internal.rebuild_beside(target, first);
+        SELECT count(*) INTO differs FROM scd2_internal.findings(target, scd2_internal.difference_query(target, beside, scd2_internal.target_columns_kept(target), first, NULL));
+        PERFORM scd2_internal.forget_beside(beside);
+        IF differs = 0 THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    RETURN format('rows of "%s" are not what its sources show now (%s images differ): they were changed, or the sources were since they were read', target, differs);
+END $$;
+COMMENT ON FUNCTION scd2_internal.compare_with_what_is_there(regclass, scd2_internal.flow) IS
+    'What can be said of a target whose sources were read once, and may have changed since';
+
+-- Flows that ran once, or one over complete snapshots, all by themselves: then what the target must hold follows from what their sources were.
+CREATE FUNCTION scd2_internal.is_made_of_what_was_there(target regclass) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(bool_and(f.once AND f.input = 'events' AND s.phase = 'done' AND f.purged_before IS NULL AND NOT (s.rejected > 0 OR s.too_late > 0)), false)
+               AND NOT EXISTS (SELECT FROM scd2_internal.mark AS m WHERE m.target_relid = target AND m.kind <> 'truncate')
+           OR count(*) = 1 AND coalesce(bool_and(f.kind = 'snapshot' AND f.delete_absent AND f.memory_relid IS NULL AND s.snapshot_version IS NOT NULL), false)
+    FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) JOIN pg_class AS c ON c.oid = f.source_relid WHERE f.target_relid = target
+    HAVING count(*) = (SELECT count(*) FROM scd2_internal.flow AS f WHERE f.target_relid = target)
+$$;
+COMMENT ON FUNCTION scd2_internal.is_made_of_what_was_there(regclass) IS 'Whether a target can be compared with what its sources show now; NULL: a source is gone';
+
 -- What can go wrong with sources that no longer tell is a NOTICE (a feed that was shortened since, a TRUNCATE); any
 -- other error is one: nobody can say what the target must hold.
 CREATE FUNCTION scd2_internal.compare_with_sources(target regclass, first scd2_internal.flow) RETURNS TABLE (problem text, key jsonb, detail text)
@@ -274,7 +344,17 @@ DECLARE
 BEGIN
     SELECT c.* INTO sources FROM scd2_internal.comparable_since(target) AS c;
     why := sources.why;
-    IF why IS NULL THEN
+    IF why IS NOT NULL AND scd2_internal.is_made_of_what_was_there(target) THEN
+        BEGIN
+            why := scd2_internal.compare_with_what_is_there(target, first);
+            IF why IS NOT NULL THEN
+                RAISE NOTICE '%', why;
+            END IF;
+            RETURN;
+        EXCEPTION WHEN syntax_error_or_access_rule_violation OR data_exception OR object_not_in_prerequisite_state THEN
+            why := SQLERRM;
+        END;
+    ELSIF why IS NULL THEN
         PERFORM scd2._wait_captured('1 min');
         BEGIN
             beside := scd2_internal.rebuild_beside(target, first, since_version => sources.version, since => sources.at);
@@ -302,7 +382,8 @@ BEGIN
     first := scd2_internal.first_flow(target);
     PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
-    FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q LOOP
+    FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q UNION ALL SELECT scd2_internal.check_memory_query(first, target) LOOP
+        CONTINUE WHEN query IS NULL;
         RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, query) AS d;
     END LOOP;
     RETURN QUERY SELECT d.* FROM scd2_internal.compare_with_sources(target, first) AS d;
@@ -312,6 +393,6 @@ COMMENT ON FUNCTION scd2_internal.check_target(oid, regclass) IS 'What scd2.chec
 CREATE FUNCTION scd2.check_target(target regclass) RETURNS TABLE (problem text, key jsonb, detail text)
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.check_target(regclass) IS
-    'What is wrong with the rows of a target, no row if nothing is: NULL key, several rows (type 1), several open rows, end not after start, overlap, wrong current column, and missing or unexpected row where it differs from what its sources say '
-    '(it is made again from them, as far as its flows have applied them, which takes about as long as a full refresh). At most a thousand of each. A NOTICE if the sources no longer tell. Until the caller''s transaction ends, its flows wait. '
+    'What is wrong with the rows of a target, no row if nothing is: NULL key, several rows (type 1), several open rows, end not after start, overlap, wrong current column, contradicting memory (an event is remembered that the rows deny), and missing or unexpected row where it differs from what its sources say '
+    '(it is made again from them, as far as its flows have applied them, which takes about as long as a full refresh). At most a thousand of each. A NOTICE of what is not compared because the sources no longer tell; of sources that were read once, if they are not as the target says. Until the caller''s transaction ends, its flows wait. '
     'Errors: 42501 not the owner, 55000 not the target of a flow, 55P03 a batch does not end within pg_scd2.lock_timeout, 25001 the transaction has written a source or its snapshot is fixed.';

@@ -14,7 +14,7 @@ INSERT INTO cases VALUES
     ('number', 'CASE s WHEN 7 THEN ''NaN'' ELSE s / 10.0 END', 'numeric', true),
     ('word', 'to_char(s, ''FM000'')', 'text', false),
     ('float', 'nullif(s, 3)::float8', 'double precision', true);
-SELECT plan(5 * ((:batches + 2) * 8 + 4));
+SELECT plan(5 * ((:batches + 2) * 8 + 4) + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -119,6 +119,7 @@ BEGIN
 END $$;
 SELECT is((SELECT array_agg(DISTINCT f.rejected - invalid(name, sequence_by, g.ends)) FROM scd2.flows AS f JOIN targets AS g ON f.flow = name || g.t), '{0}', name || ': invalid events are counted') FROM cases;
 SELECT is((SELECT count(*) FROM scd2.rejected_events AS r WHERE r.flow = name || '_n'), invalid(name, sequence_by, true), name || ': and kept') FROM cases;
+\ir parts/memory.sql
 
 -- a rebuild gives the same
 \o /dev/null

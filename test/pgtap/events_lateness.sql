@@ -14,7 +14,7 @@ INSERT INTO targets VALUES
     ('_s', 'current rows that show their sequence', 1, 'k, p, t, u, s', 't, u', '{}', ''),
     ('_n', 'history, with NULLs that say nothing', 2, 'k, p, t, u', 't', '{t,u}', 'track_history_column_list => ''{t}'', ignore_null_updates => true'),
     ('_m', 'current rows, with NULLs that say nothing', 1, 'k, p, t, u', 't, u', '{u}', 'ignore_null_updates_except_column_list => ''{t}''');
-SELECT plan(2 * (:batches * 6 + 2));
+SELECT plan(2 * (:batches * 6 + 2) + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -76,4 +76,5 @@ BEGIN
 END $$;
 SELECT is((SELECT array_agg(DISTINCT ARRAY[f.too_late - refused(name), events - applied - duplicates - rejected - too_late - skipped]) FROM scd2.flows AS f WHERE f.source = (name || '_in')::regclass), '{{0,0}}', name || ': too late events are counted, and the counters add up') FROM cases;
 SELECT is((SELECT count(*) FROM scd2.rejected_events AS r WHERE r.flow = name || '_n' AND reason LIKE 'too late%'), refused(name), name || ': and kept') FROM cases;
+\ir parts/memory.sql
 SELECT * FROM finish();

@@ -13,7 +13,7 @@ INSERT INTO targets VALUES
     ('_h', 'history with an untracked column', 'k, p, t, u', 't', '{}', 'track_history_column_list => ''{t}'''),
     ('_a', 'history', 'k, p, t, u, s', 't, u', '{}', ''),
     ('_n', 'history, with NULLs that say nothing', 'k, p, t, u', 't', '{t,u}', 'track_history_column_list => ''{t}'', ignore_null_updates => true');
-SELECT plan(3 * 3 * :batches + 9);
+SELECT plan(3 * 3 * :batches + 9 + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -87,4 +87,5 @@ SELECT scd2.sync('10min');
 \o
 SELECT is((SELECT count(*) FROM (SELECT k, p, t, u, "end" FROM before AS b WHERE b.name = c.name EXCEPT ALL SELECT k, p, t, u, "end" FROM later(c.name)) AS d), 0::bigint, c.name || ': what is valid at the point and later stays') FROM cases AS c;
 SELECT is((SELECT count(*) FROM (SELECT k, p, t, u, "end" FROM later(c.name) EXCEPT ALL SELECT k, p, t, u, "end" FROM before AS b WHERE b.name = c.name) AS d), 0::bigint, c.name || ': and nothing comes there') FROM cases AS c;
+\ir parts/memory.sql
 SELECT * FROM finish();

@@ -2,7 +2,7 @@
 -- all the events.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(10);
+SELECT plan(10 + 1);
 CREATE TABLE ev (batch int, half int, k int, v text, u int, s int, op text);
 CREATE TABLE one (k int, v text, u int, s int, op text);
 CREATE TABLE first (LIKE one);
@@ -43,4 +43,5 @@ SELECT is_empty('TABLE history_differs', 'histories after a rebuild');
 SELECT is_empty('TABLE current_differs', 'current rows after a rebuild');
 SELECT is_empty($$SELECT flow, state, last_error FROM scd2.flows WHERE state <> 'running' OR events <> applied + duplicates + rejected + too_late + skipped$$, 'counters add up');
 SELECT isnt((SELECT count(*) FROM two_h), 0::bigint, 'there was something to compare');
+\ir parts/memory.sql
 SELECT * FROM finish();

@@ -2,7 +2,7 @@
 -- transactions of several changes to few keys, keys that move, TRUNCATE, a filter, a soft delete.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(9);
+SELECT plan(9 + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -45,4 +45,5 @@ END $$;
 SELECT is(differences(kind || '_lone', kind || '_shared'), 0::bigint, kind) FROM kinds;
 SELECT cmp_ok(count(*), '>', 100::bigint, 'there was something to compare') FROM plain_lone;
 SELECT is(count(*), 0::bigint, 'all flows run') FROM scd2.flows WHERE state <> 'running';
+\ir parts/memory.sql
 SELECT * FROM finish();

@@ -12,7 +12,7 @@ INSERT INTO cases VALUES
     ('plain', 's', 'integer', 'true', true),
     ('day', 'timestamptz ''2026-01-01'' + s * interval ''1 day''', 'timestamptz', 'k % 3 <> 0', true),
     ('adds', 's / 10.0', 'numeric', 'true', false);
-SELECT plan(3 * (8 * 7 + 4 + 2));
+SELECT plan(3 * (8 * 7 + 4 + 2) + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -175,6 +175,7 @@ SELECT scd2.sync('10min') \g /dev/null
 SELECT check_all(c, 'events again') FROM cases AS c;
 SELECT is((SELECT array_agg(b.target ORDER BY b.target) FROM before AS b WHERE b.target LIKE name || '\_%' AND b.hash IS DISTINCT FROM places(b.target)), NULL, name || ': events that come again write nothing') FROM cases;
 SELECT is((SELECT array_agg(flow) FROM scd2.flows WHERE target::text LIKE name || '\_%' AND (events <> applied + duplicates + rejected + too_late + skipped OR state <> 'running')), NULL, name || ': counters add up') FROM cases;
+\ir parts/memory.sql
 
 -- a rebuild knows the events, and of snapshots what the source shows now, at the last version
 \o /dev/null

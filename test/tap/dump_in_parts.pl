@@ -169,6 +169,11 @@ is($node->safe_psql('setting', 'SELECT scd2.latest_version()'), $before + 1, 'wi
 is($node->safe_psql('setting', q{SELECT DISTINCT lower(gap) FROM scd2.feeds WHERE state <> 'disabled'}), $before + 1, '... in every feed');
 ($ret, $out, $err) = $node->psql('setting', q{SELECT count(*) FROM scd2.table_changes('"Odd, schema".customers', 0)});
 like($err, qr/has a gap/, '... which reads refuse to cross');
+# ... and is repaired as any: what was written meanwhile comes as one version
+$node->safe_psql('setting', q{UPDATE "Odd, schema".customers SET "Region" = 'meanwhile' WHERE id = (SELECT min(id) FROM "Odd, schema".customers)});
+$node->safe_psql('setting', q{SELECT scd2.resync('"Odd, schema".customers'); SELECT scd2.sync('50 s', '{dim.customers_history}')});
+is($node->safe_psql('setting', q{SELECT count(*) FROM dim.customers_history WHERE "Region" = 'meanwhile'}), '1', '... until scd2.resync()');
+is($node->safe_psql('setting', q{SELECT count(*) FROM scd2.check_target('dim.customers_history')}), '0', '... which finds no difference after that');
 
 # over the database that was dumped, whose slot may still be there
 is(join('', grep { !/cannot drop inherited constraint/ } split /\n/, restore('original', '--clean', '--if-exists')), '', 'over the original');
