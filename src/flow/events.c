@@ -632,6 +632,7 @@ scd2_params(SPIPlanPtr plan, int nargs, const Datum *args)
 	{
 		params->params[i].value = args[i];
 		params->params[i].isnull = false;
+		params->params[i].pflags = PARAM_FLAG_CONST;
 		params->params[i].ptype = SPI_getargtypeid(plan, i);
 	}
 	return params;
