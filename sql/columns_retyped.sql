@@ -115,6 +115,21 @@ SELECT flow, state, last_error FROM scd2.flows WHERE flow LIKE 'k%' ORDER BY 1;
 SELECT t, c.* FROM unnest('{k_history,k_now,k_few}'::regclass[]) t, scd2.check_target(t) c;
 SELECT subject, problem FROM scd2.diagnose() ORDER BY 1;
 
+-- a type that would be followed, and a view on the feed that is in the way: the view keeps the column that it is of
+CREATE TABLE h (id integer PRIMARY KEY, v varchar(5));
+SELECT scd2.track('h');
+INSERT INTO h VALUES (1, 'a');
+CREATE VIEW of_feed AS SELECT id, v FROM h_changes;
+SELECT scd2.sync() AS v0 \gset
+ALTER TABLE h ALTER v TYPE text;
+INSERT INTO h VALUES (2, 'longer than it was');
+SELECT scd2.sync() > 0 AS synced;
+SELECT id, v FROM of_feed WHERE v IS NOT NULL;
+SELECT id, v, __end_at IS NULL AS open FROM h_history ORDER BY id, __start_at;
+SELECT state, gap FROM scd2.feeds WHERE source = 'h'::regclass;
+SELECT * FROM scd2.check_target('h_history');
+DROP VIEW of_feed;
+
 -- keys, and targets that other flows keep too, cannot follow
 CREATE TABLE a (id integer PRIMARY KEY, v text);
 SELECT scd2.track('a');

@@ -15,7 +15,8 @@
  *   dropped    stays, NULL from then on
  *   new type   of the same values, as the same conversion makes them of what is in the feed: the feed's column gets the type. Rows in the buffer have the old one, so the new one is appended and
  *              "replaces" it
- *   other type what became of the values is not in the log: the column is kept, as one of a name that is followed no more, and a new one is appended. Rows have values of
+ *   other type, or one that a view on the feed is in the way of:
+ *              what became of the values is not in the log: the column is kept, as one of a name that is followed no more, and a new one is appended. Rows have values of
  *              their own in that, which a repair brings (feed->retyped)
  *   name that a column has which is followed no more: that one becomes <name>_until_<version>
  *
@@ -23,9 +24,19 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/tupdesc.h"
 #include "access/tupdesc_details.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_attrdef.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_policy.h"
+#include "catalog/pg_rewrite.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -402,6 +413,35 @@ scd2_type_is_followed(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_followed(PG_GETARG_OID(0), PG_GETARG_INT32(1), PG_GETARG_OID(2), PG_GETARG_INT32(3)));
 }
 
+/*
+ * Is there something because of which the server would not give the feed's column another type? Views,
+ * policies and triggers name columns; so do generated columns. (What comes before the batch is written
+ * is met there: the feed fails.)
+ */
+static bool
+is_held(Oid feed_relid, int16 attnum)
+{
+	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[3];
+	SysScanDesc scan;
+	HeapTuple	tup;
+	bool		held = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(feed_relid));
+	ScanKeyInit(&keys[2], Anum_pg_depend_refobjsubid, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(attnum));
+	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 3, keys);
+	while (!held && HeapTupleIsValid(tup = systable_getnext(scan)))
+	{
+		Oid			class = ((Form_pg_depend) GETSTRUCT(tup))->classid;
+
+		held = class == RewriteRelationId || class == PolicyRelationId || class == TriggerRelationId || class == AttrDefaultRelationId;
+	}
+	systable_endscan(scan);
+	table_close(depend, AccessShareLock);
+	return held;
+}
+
 /* A name for a column that gives way to another one. */
 static void
 retire(Scd2Feed *feed, int at, int64 version)
@@ -445,6 +485,13 @@ follow_type(Scd2Feed *feed, int at, Form_pg_attribute source, int64 version)
 		begin_anew(feed, at, source,
 				   psprintf("column \"%s\" changed its type from %s to %s: its values left no trace in the log", NameStr(source->attname),
 							format_type_with_typemod(att->atttypid, att->atttypmod), format_type_with_typemod(type, typmod)),
+				   version);
+		return;
+	}
+	if (feed_attnum > 0 && is_held(feed->feed_relid, feed_attnum))
+	{
+		begin_anew(feed, at, source,
+				   psprintf("column \"%s\" changed its type, and something that hangs on it in the feed keeps it there as it is", NameStr(source->attname)),
 				   version);
 		return;
 	}
