@@ -250,10 +250,11 @@ append_keys(StringInfo sql, Scd2Flow *flow)
 }
 
 /*
- * Of a feed with its default sequence whose target is shared: per key and version the last change,
- * unless it takes away what the version brought, or a TRUNCATE comes after it. (A unique index
- * guards the keys row by row, so the last change says what is left, and the first whether there was
- * something before: see events.c for the general case.)
+ * Of a feed with its default sequence whose target is shared: per key and version the last image
+ * that is left, or the delete of the one from before, unless a TRUNCATE comes after it. (A unique
+ * index guards the keys row by row, so what takes an image away comes right behind it, and the first
+ * change says whether there was something before: see events.c for the general case. An image with
+ * another right behind it was taken away by a TRUNCATE that is not applied: it is left.)
  */
 static void
 append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
@@ -262,19 +263,23 @@ append_net_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 			 " max(_change_ordinal) FILTER (WHERE ",
 			 flow->source_alias, flow->source_alias, flow->source_alias);
 	append_empties(sql, flow, which);
-	scd2_sql(sql, ") OVER (PARTITION BY _commit_version) AS _scd2_cut, max(_change_ordinal) OVER (PARTITION BY ");
-	append_keys(sql, flow);
-	scd2_sql(sql, "_commit_version) AS _scd2_last, first_value(_change_type) OVER (PARTITION BY ");
-	append_keys(sql, flow);
-	scd2_sql(sql, "_commit_version ORDER BY _change_ordinal) IN ('insert', 'update_postimage') AS _scd2_new");
+	scd2_sql(sql, ") OVER (PARTITION BY _commit_version) AS _scd2_cut,"
+			 " first_value(_change_type) OVER changes IN ('insert', 'update_postimage') AS _scd2_new,"
+			 " lead(_change_type) OVER changes IN ('delete', 'update_preimage') IS TRUE AS _scd2_taken,"
+			 " coalesce(sum(_scd2_adds) OVER (changes ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0) AS _scd2_later,"
+			 " sum(_scd2_adds) OVER (changes ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS _scd2_all");
 	scd2_append_feed(sql, flow, which);
-	scd2_sql(sql, " WHERE ");
+	scd2_sql(sql, " CROSS JOIN LATERAL (SELECT CASE WHEN ");
+	append_empties(sql, flow, which);
+	scd2_sql(sql, " THEN 0 WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END) AS _scd2_images (_scd2_adds) WHERE ");
 	append_range(sql, flow, which);
 	append_changes_filter(sql, flow, which);
-	scd2_sql(sql, ") AS %I WHERE (", flow->source_alias);
+	scd2_sql(sql, " WINDOW changes AS (PARTITION BY ");
+	append_keys(sql, flow);
+	scd2_sql(sql, "_commit_version ORDER BY _change_ordinal)) AS %I WHERE (", flow->source_alias);
 	append_empties(sql, flow, which);
-	scd2_sql(sql, " OR _scd2_last = _change_ordinal AND _scd2_cut > _change_ordinal IS NOT TRUE"
-			 " AND NOT (_scd2_new AND _change_type IN ('delete', 'update_preimage')))");
+	scd2_sql(sql, " OR _scd2_cut > _change_ordinal IS NOT TRUE AND CASE WHEN _change_type IN ('insert', 'update_postimage')"
+			 " THEN _scd2_later = 0 AND NOT _scd2_taken ELSE _scd2_later = 0 AND _scd2_all = -1 AND NOT _scd2_new END)");
 }
 
 /*
@@ -532,7 +537,7 @@ append_rejected(StringInfo sql, Scd2Flow *flow, const char *sequence, const char
 	scd2_sql(sql, ", CASE WHEN %s", invalid);
 	if (scd2_can_be_too_late(flow))
 		scd2_append_comparison(sql, psprintf(" OR %s", sequence), scd2_sequence_operator(flow, BTLessStrategyNumber), horizon);
-	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last,_scd2_cut,_scd2_new}'::text[] - %L::text[] END",
+	scd2_sql(sql, " THEN to_jsonb(%I.*) - '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid,_scd2_place,_scd2_leaf,_scd2_last,_scd2_cut,_scd2_new,_scd2_taken,_scd2_later,_scd2_all}'::text[] - %L::text[] END",
 			 flow->source_alias, flow->kept_out);
 }
 

@@ -2,7 +2,7 @@
 -- transactions of several changes to few keys, keys that move, TRUNCATE, a filter, a soft delete.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(9 + 1);
+SELECT plan(9 + 2 + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
@@ -16,6 +16,25 @@ SELECT format('SELECT scd2.track(''t'', %L, stored_as_scd_type => %s %s)', kind 
 SELECT format('SELECT scd2.track(''t'', %L, shared => true, stored_as_scd_type => %s %s)', kind || '_shared', type,
               more || CASE WHEN more LIKE '%truncates%' THEN '' ELSE ', apply_as_truncates => ''_change_type = ''''truncate''''''' END) FROM kinds \gexec
 SELECT scd2.sync('1min');
+INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 1), (3, 'a', 1);
+BEGIN;
+UPDATE t SET v = 'b';
+DELETE FROM t WHERE id = 2;
+TRUNCATE t;
+INSERT INTO t VALUES (1, 'c', 1), (2, 'c', 1), (4, 'c', 1);
+DELETE FROM t WHERE id <> 1;
+COMMIT;
+BEGIN;
+INSERT INTO t VALUES (5, 'c', 1);
+TRUNCATE t;
+INSERT INTO t VALUES (5, 'd', 1);
+DELETE FROM t;
+COMMIT;
+SELECT scd2.sync('1min');
+\o
+SELECT bag_eq(format('SELECT id, v FROM %I WHERE __end_at IS NULL', target), $$VALUES (1, 'c'), (3, 'b'), (5, 'c')$$, target || ': of a transaction with a TRUNCATE that takes nothing away, what rows were left')
+FROM unnest('{kept_lone,kept_shared}'::text[]) AS target;
+\o /dev/null
 CREATE PROCEDURE work(transactions int) LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. transactions LOOP
