@@ -22,6 +22,8 @@ sub seconds_until
 
 sub workers { my ($kind) = @_; return $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pg_scd2 $kind' AND datname = current_database()"); }
 
+# the one that looked for it when the server started has gone
+seconds_until(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'pg_scd2 capture' AND datname = current_database()});
 is(workers('capture'), '0', 'no worker without the extension');
 $node->safe_psql('postgres', 'BEGIN; CREATE EXTENSION pg_scd2; ROLLBACK');
 is(workers('capture'), '0', 'none after a CREATE EXTENSION that was rolled back');
