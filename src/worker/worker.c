@@ -57,6 +57,7 @@ static const char *const fixed_settings[][2] = {
 	{"statement_timeout", "0"},
 	{"transaction_timeout", "0"},
 	{"lock_timeout", "0"},
+	{"deadlock_timeout", "200ms"},	/* in a deadlock we are the victim, not the application; longer than tries for a lock (31_feed_lock.sql) */
 	{"idle_in_transaction_session_timeout", "0"},
 	{"idle_session_timeout", "0"},
 	{"session_replication_role", "origin"},
