@@ -114,7 +114,7 @@ targets_are_right($node, 'postgres', 'after copies among writers');
 
 # dropped and made again while a copy reads it: DROP waits for the copy, and the new table is another
 $gate = gate(2);
-$node->safe_psql('postgres', 'CREATE TABLE gone (LIKE big INCLUDING ALL); INSERT INTO gone TABLE big');
+$node->safe_psql('postgres', "CREATE TABLE gone (LIKE big INCLUDING ALL); INSERT INTO gone SELECT i, 0, 'row' FROM generate_series(1, $ROWS) i");
 track('gone', 'gone_history', 2, 2);
 wait_until($node, 'postgres', "SELECT count(*) = 1 $waiting", 'a copy stands in the middle');
 my $drop = $node->background_psql('postgres', on_error_stop => 0);
