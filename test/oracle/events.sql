@@ -32,11 +32,4 @@ CREATE FUNCTION expected(events text, sequence_by text, tracked text, end_by tex
          CASE WHEN ignores = '{}' THEN 'SELECT DISTINCT ON (k, p, seq) * FROM a ORDER BY k, p, seq, kind DESC, ROW(k, p, t, u, s) USING OPERATOR(pg_catalog.*>)'
               ELSE format('SELECT k, p, %s AS t, %s AS u, NULL::int AS s, seq, kind FROM (SELECT *, max(kind) OVER (PARTITION BY k, p, seq) AS counts FROM a) AS q WHERE kind = counts GROUP BY k, p, seq, kind', one_of('t', ignores), one_of('u', ignores)) END,
          taken_over('t', ignores), taken_over('u', ignores), tracked, (SELECT string_agg(format('lag(%s) OVER w', c), ', ') FROM regexp_split_to_table(tracked, ', ') AS c)) $$;
-CREATE FUNCTION differences(target text, shown text, wanted text) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    n bigint;
-BEGIN
-    EXECUTE format('WITH has AS MATERIALIZED (SELECT %1$s FROM %2$I), should AS MATERIALIZED (SELECT %3$s) SELECT (SELECT count(*) FROM (TABLE has EXCEPT ALL TABLE should) AS x) + (SELECT count(*) FROM (TABLE should EXCEPT ALL TABLE has) AS x)',
-                   shown, target, wanted) INTO n;
-    RETURN n;
-END $$;
+\ir ../pgtap/parts/differences.sql

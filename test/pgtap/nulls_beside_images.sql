@@ -68,14 +68,7 @@ CREATE FUNCTION expected(c text, target text, tracked text) RETURNS text LANGUAG
         x AS (SELECT DISTINCT ON (k, run) k, t, u, min(at) OVER (PARTITION BY k, run) AS start, next FROM r ORDER BY k, run, r.at DESC)
         SELECT k, t, u, (start + 1) / 2 * 2 AS start, (next + 1) / 2 * 2 AS "end" FROM x WHERE ((start + 1) / 2 < (next + 1) / 2) IS NOT FALSE
     $q$, c, tracked, (SELECT string_agg(format('lag(%s) OVER w', t), ', ') FROM regexp_split_to_table(tracked, ', ') AS t), target) $$;
-CREATE FUNCTION differences(target text, shown text, wanted text) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    n bigint;
-BEGIN
-    EXECUTE format('WITH has AS MATERIALIZED (SELECT %1$s FROM %2$I), should AS MATERIALIZED (SELECT %3$s) SELECT (SELECT count(*) FROM (TABLE has EXCEPT ALL TABLE should) AS x) + (SELECT count(*) FROM (TABLE should EXCEPT ALL TABLE has) AS x)',
-                   shown, target, wanted) INTO n;
-    RETURN n;
-END $$;
+\ir parts/differences.sql
 CREATE FUNCTION check_all(c cases, moment text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     shown text := CASE WHEN c.own THEN 'k, t, u, 2 * __start_at::bigint, 2 * __end_at::bigint' ELSE 'k, t, u, at(__start_at), at(__end_at)' END;

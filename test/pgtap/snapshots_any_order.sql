@@ -65,14 +65,7 @@ CREATE FUNCTION expected_ignoring(c cases, since int, tracked text) RETURNS text
         x AS (SELECT DISTINCT ON (k, run) k, t, u, min(s) OVER (PARTITION BY k, run) AS start, next FROM r ORDER BY k, run, r.s DESC)
         SELECT k, t, u, (SELECT %7$s FROM (SELECT x.start AS s) AS q) AS start, CASE WHEN next IS NOT NULL THEN (SELECT %7$s FROM (SELECT x.next AS s) AS q) END AS "end" FROM x
     $q$, c.name, since, c.delete_absent, c.scope, tracked, (SELECT string_agg(format('lag(%s) OVER w', t), ', ') FROM regexp_split_to_table(tracked, ', ') AS t), c.sequence_by) $$;
-CREATE FUNCTION differences(target text, shown text, wanted text) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    n bigint;
-BEGIN
-    EXECUTE format('WITH has AS MATERIALIZED (SELECT %1$s FROM %2$I), should AS MATERIALIZED (SELECT %3$s) SELECT (SELECT count(*) FROM (TABLE has EXCEPT ALL TABLE should) AS x) + (SELECT count(*) FROM (TABLE should EXCEPT ALL TABLE has) AS x)',
-                   shown, target, wanted) INTO n;
-    RETURN n;
-END $$;
+\ir parts/differences.sql
 CREATE FUNCTION check_all(c cases, at text, since int DEFAULT 0) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN
     RETURN NEXT is(differences(c.name || '_h', 'k, t, u, __start_at, __end_at', format('k, t, u, start, "end" FROM (%s) AS x', expected(c, true, since, 't'))), 0::bigint, format('%s: history with an untracked column, %s', c.name, at));

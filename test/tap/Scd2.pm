@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-our @EXPORT = qw(new_node create_audited_table start_writer finish_writer crash sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting create_poller worker_memory memory_is_bounded stop_workers lose_slot targets_are_right);
+our @EXPORT = qw(new_node create_audited_table start_writer finish_writer crash sync wait_capture capture_pid feed_is_right history_is_right wait_until set_setting fail_at come_back create_poller worker_memory memory_is_bounded stop_workers lose_slot targets_are_right);
 
 # Our own queries are not what the servers' tight settings are for.
 my $UNLIMITED = '-c temp_file_limit=-1 -c work_mem=64MB';
@@ -130,6 +130,31 @@ sub set_setting
     my ($node, $name, $value) = @_;
     $node->safe_psql('postgres', defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
     $node->reload;
+    return;
+}
+
+# fail_at(NODE, WHERE): workers fail where the library has a point of this name; without one, no more.
+sub fail_at
+{
+    my ($node, $where) = @_;
+    set_setting($node, 'pg_scd2.debug_fail_at', $where);
+    return;
+}
+
+# come_back(NODE, HOW): after a failure at such a point, a "crash" of the server too, workers are at
+# work, and nothing fails any more.
+sub come_back
+{
+    my ($node, $how) = @_;
+    if ($how eq 'crash')
+    {
+        $node->stop('immediate');
+        $node->append_conf('postgresql.auto.conf', "pg_scd2.debug_fail_at = ''");
+        $node->start;
+    }
+    fail_at($node);
+    $node->safe_psql('postgres', 'SELECT scd2.start()');
+    wait_capture($node);
     return;
 }
 

@@ -10,22 +10,14 @@ use Scd2;
 my $node = new_node('steps', 'pg_scd2.batch_changes = 50');
 create_audited_table($node, 'postgres');
 
-sub fail_at
-{
-    my ($where) = @_;
-    $node->safe_psql('postgres', $where ? "ALTER SYSTEM SET pg_scd2.debug_fail_at = '$where'" : 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
-    $node->reload;
-    return;
-}
-
 for my $where ('decoded', 'feeds written', 'position written', 'committed', 'before confirm')
 {
     my $log = -s $node->logfile;
     my $writer = start_writer($node, 'postgres', 2);
-    fail_at($where);
+    fail_at($node, $where);
     ok($node->poll_query_until('postgres', "SELECT error LIKE '%injected failure: $where%' FROM scd2_internal.capture_status()"), "$where: the error is shown");
     sleep 2;
-    fail_at(undef);
+    fail_at($node);
     finish_writer($writer);
     ok($node->poll_query_until('postgres', "SELECT scd2.sync('50 s') > 0"), "$where: the worker comes back by itself");    # it may fail once more before it sees the setting
     feed_is_right($node, 'postgres', "after errors at \"$where\"");

@@ -13,14 +13,6 @@ $node->safe_psql('postgres', "INSERT INTO t SELECT i, i, 'x' FROM generate_serie
 sync($node);
 my $repairs = 0;
 
-sub fail_at
-{
-    my ($where) = @_;
-    $node->safe_psql('postgres', defined $where ? "ALTER SYSTEM SET pg_scd2.debug_fail_at = '$where'" : 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
-    $node->reload;
-    return;
-}
-
 sub repaired_once
 {
     my ($what) = @_;
@@ -45,43 +37,35 @@ for my $where ('resync begun', 'position written', 'resync taken', 'resync compa
         $n++;
         lose_slot($node, 'postgres', "UPDATE t SET v = v + 1 WHERE id = $n; DELETE FROM t WHERE id = 100 + $n; INSERT INTO t VALUES (300 + $n, 1, 'came')");
         my $log = -s $node->logfile;
-        fail_at($where);
+        fail_at($node, $where);
         # Asking wakes the workers, which may fail before the answer.
         $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
         $node->safe_psql('postgres', "UPDATE t SET v = v + 1 WHERE id = 50 + $n");
         ok(eval { $node->wait_for_log(qr/injected failure: $where/, $log) }, "$how at $where: it came by");
-        if ($how eq 'crash')
-        {
-            $node->stop('immediate');
-            $node->append_conf('postgresql.auto.conf', "pg_scd2.debug_fail_at = ''");
-            $node->start;
-        }
-        fail_at(undef);
-        $node->safe_psql('postgres', 'SELECT scd2.start()');
-        wait_capture($node);
+        come_back($node, $how);
         repaired_once("$how at $where");
     }
 }
 
 # The slot is lost again while the repair waits: the gap is one, and is repaired as one.
 lose_slot($node, 'postgres', 'UPDATE t SET v = v + 1 WHERE id = 30');
-fail_at('wait: resync taken');
+fail_at($node, 'wait: resync taken');
 $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id = 31');
 wait_until($node, 'postgres', q{SELECT state = 'repairing' FROM scd2.feeds}, 'a repair waits');
 lose_slot($node, 'postgres', 'UPDATE t SET v = v + 1 WHERE id = 32');
 is($node->safe_psql('postgres', 'SELECT state, upper_inf(gap) FROM scd2.feeds'), 'failed|t', 'the slot is lost meanwhile: the feed has failed again');
-fail_at(undef);
+fail_at($node);
 $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
 repaired_once('lost twice');
 
 # Errors that do not pass: given up after some, with the error and the remedy.
 lose_slot($node, 'postgres', 'UPDATE t SET v = v + 1 WHERE id = 40');
-fail_at('resync compared');
+fail_at($node, 'resync compared');
 $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
 wait_until($node, 'postgres', q{SELECT state = 'failed' FROM scd2.feeds}, 'after some failures the repair is given up');
 like($node->safe_psql('postgres', q{SELECT detail, fix FROM scd2.diagnose() WHERE subject LIKE 'table %'}), qr/^it could not be repaired: injected failure: resync compared\|SELECT scd2\.resync\('(public\.)?t'\);$/, '... and diagnose() says why');
-fail_at(undef);
+fail_at($node);
 $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
 repaired_once('given up before');
 done_testing();

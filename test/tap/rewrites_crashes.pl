@@ -18,14 +18,6 @@ sync($node);
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, i, 'x', 'k' FROM generate_series(1, 200) i");
 sync($node);
 
-sub fail_at
-{
-    my ($where) = @_;
-    $node->safe_psql('postgres', defined $where ? "ALTER SYSTEM SET pg_scd2.debug_fail_at = '$where'" : 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');
-    $node->reload;
-    return;
-}
-
 my $repairs = 0;
 
 sub repaired_once
@@ -89,38 +81,30 @@ for my $case (['decoded', 'error'], ['feeds written', 'crash'], ['position writt
     $node->safe_psql('postgres', 'ALTER TABLE t DROP COLUMN random') if $n % 6 == 1 && $n > 1;
     sync($node);
     my $from = -s $node->logfile;
-    fail_at($where);
+    fail_at($node, $where);
     $node->safe_psql('postgres', "BEGIN; UPDATE t SET v = v + 1 WHERE id = $n; DELETE FROM t WHERE id = 100 + $n; $rewrite; INSERT INTO t (id, body) VALUES (300 + $n, 'came'); COMMIT");
     $node->safe_psql('postgres', "$after; UPDATE t SET v = v + 1 WHERE id = 50 + $n");
     ok(came_by($where, $from), "$how at $where: it came by");
-    if ($how eq 'crash')
-    {
-        $node->stop('immediate');
-        $node->append_conf('postgresql.auto.conf', "pg_scd2.debug_fail_at = ''");
-        $node->start;
-    }
-    fail_at(undef);
-    $node->safe_psql('postgres', 'SELECT scd2.start()');
-    wait_capture($node);
+    come_back($node, $how);
     repaired_once("$how at $where");
 }
 
 # The slot is lost while the repair waits: what it would have brought comes with scd2.resync().
-fail_at('wait: resync taken');
+fail_at($node, 'wait: resync taken');
 $node->safe_psql('postgres', $rewrites[1]);
 wait_until($node, 'postgres', q{SELECT state = 'repairing' FROM scd2.feeds}, 'a repair waits');
 lose_slot($node, 'postgres', 'UPDATE t SET v = v + 1 WHERE id = 32');
 is($node->safe_psql('postgres', 'SELECT state, upper_inf(gap) FROM scd2.feeds'), 'failed|t', 'the slot is lost meanwhile: the feed has failed');
-fail_at(undef);
+fail_at($node);
 $node->safe_psql('postgres', q{SELECT scd2.resync('t')});
 repaired_once('lost meanwhile');
 
 # Another rewrite while the repair waits: one repair, at the last of them, as what is between cannot be told apart any more.
-fail_at('wait: resync taken');
+fail_at($node, 'wait: resync taken');
 $node->safe_psql('postgres', $rewrites[1]);
 wait_until($node, 'postgres', q{SELECT state = 'repairing' FROM scd2.feeds}, 'a repair waits');
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1 WHERE id = 33');
 $node->safe_psql('postgres', $rewrites[1]);
-fail_at(undef);
+fail_at($node);
 repaired_once('rewritten meanwhile');
 done_testing();
