@@ -216,21 +216,25 @@ goes_on_inside(Scd2Recall *recall, Datum lowest, const Scd2Row *row)
 }
 
 /*
- * Moves on to the next of the key's memories that the timeline needs: the last below "lowest", then
- * those from there on. Mostly nothing is above.
+ * Moves on to the next of the key's memories that the timeline needs: those from "lowest" on, which
+ * mostly are none. Where NULL says nothing, the last below it comes before.
  */
 static bool
 find_next(Scd2Recall *recall, Datum lowest, const Scd2Row *first)
 {
 	Scd2Finder *finder = recall->finder;
+	Scd2Flow   *flow = recall->work->flow;
 
 	switch (recall->reading)
 	{
 		case SCD2_READ_NOTHING:
+			recall->reading = SCD2_READING_ON;
+			if (flow->scd_type == 2 && flow->shape.ignores_null == NULL)
+				return scd2_finder_first_from(finder, lowest);
 			recall->reading = SCD2_READ_ALL;
 			if (!scd2_finder_last(finder))
 				return false;
-			if (recall->work->flow->scd_type == 1 || below(recall, lowest))
+			if (flow->scd_type == 1 || below(recall, lowest))
 				return true;
 			if (goes_on_inside(recall, lowest, first))
 			{

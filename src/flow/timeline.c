@@ -25,8 +25,9 @@
  * next event of whatever kind. Each finished run is compared with the existing row that has its
  * start; an existing row whose start begins no run is deleted.
  *
- * Only the neighbourhood of the new events is read: the rows and memory given begin with the last
- * below the first new event, and reading stops with the first old event above the last one: from
+ * Only the neighbourhood of the new events is read: the rows given begin with the last below the
+ * first new event (it shows how the key was), the memory with the first that is not below it, and
+ * reading stops with the first old event above the last one, or short of it where a row ends: from
  * there on everything is as it was. All is streamed, so a hot key with a hundred thousand versions
  * needs no more memory than one with two.
  *
@@ -37,7 +38,7 @@
  * against the state before it, once for the key as it was, once as it will be. So a late event
  * changes what comes after it until every column was sent, and reading stops when both are the
  * same. Rows show resolved images: what was sent is remembered of each upsert that is not the only
- * one of its run or does not send all.
+ * one of its run or does not send all, and the last below the new events is given too.
  *
  * A flow whose events arrive in order by construction remembers nothing and is given the last row alone.
  *
@@ -124,6 +125,7 @@ scd2_timeline_begin(Scd2Timeline *t)
 	t->old_image = t->run_image = NULL;
 	t->first.pending = false;
 	t->as_was = t->first_old = true;
+	t->ending = false;
 	t->next_mark = -1;
 }
 
@@ -437,13 +439,11 @@ read_sent(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory 
 
 /*
  * An upsert of the row: its values are the row's, the untracked ones those that the next hidden
- * event remembers.
+ * event remembers (complete_old()).
  */
 static void
 read_upsert(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memory *memory)
 {
-	Scd2Memory *next = peek_memory(t);
-
 	if (t->shape->ignores_null != NULL)
 	{
 		read_sent(t, row, sequence, memory);
@@ -452,10 +452,26 @@ read_upsert(Scd2Timeline *t, const Scd2Row *row, Datum sequence, const Scd2Memor
 	t->old.valid = true;
 	t->old.event.sequence = sequence;
 	t->old.event.kind = SCD2_UPSERT;
-	t->old.event.image = is_inside(t, row, next) && next->before != NULL ?
-		scd2_image_combine(t->shape, row->image, next->before) : row->image;
+	t->old.event.image = row->image;
 	t->old.cover = row;
 	t->old.memory = memory;
+}
+
+/*
+ * Takes the untracked values of the next old event from the memory that has them: one that nobody
+ * else may need. (Nor does the first event above the last new one: see scd2_timeline_end().)
+ */
+static void
+complete_old(Scd2Timeline *t)
+{
+	const Scd2Row *row = t->old.cover;
+	Scd2Memory *next;
+
+	if (t->old.event.kind != SCD2_UPSERT || t->shape->ignores_null != NULL || (t->ending && t->nmarks == 0))
+		return;
+	next = peek_memory(t);
+	if (is_inside(t, row, next) && next->before != NULL)
+		t->old.event.image = scd2_image_combine(t->shape, row->image, next->before);
 }
 
 /* A delete or close; at the end of a row nothing may be remembered of it. */
@@ -550,6 +566,26 @@ peek_old(Scd2Timeline *t)
 		t->old.event.place = t->old.memory->place;
 	t->old_done = !t->old.valid;
 	return t->old.valid;
+}
+
+/*
+ * The sequence of the next old event; false: there is none. Where a row ends is known before it is
+ * known what comes there, which may take reading the next row.
+ */
+static bool
+next_old(Scd2Timeline *t, Datum *sequence)
+{
+	if (!t->old.valid && t->inside != NULL && !t->inside->open)
+	{
+		Scd2Memory *memory = peek_memory(t);
+
+		*sequence = is_inside(t, t->inside, memory) ? memory->sequence : t->inside->end;
+		return true;
+	}
+	if (!peek_old(t))
+		return false;
+	*sequence = t->old.event.sequence;
+	return true;
 }
 
 /* The old event is passed: this is how the key was after it. */
@@ -694,9 +730,11 @@ settle_sequence(Scd2Timeline *t, Datum sequence, const Scd2Event *new)
 	bool		is_implied = false;
 	const Scd2Mark *mark;
 	const Scd2Image *before = t->old_image;
+	Datum		next;
 
-	if (peek_old(t) && compare(t, t->old.event.sequence, sequence) == 0)
+	if (next_old(t, &next) && compare(t, next, sequence) == 0 && peek_old(t))
 	{
+		complete_old(t);
 		old = t->old;
 		winner = old.event;
 		any = true;
@@ -742,9 +780,8 @@ next_known(Scd2Timeline *t, Datum from, Datum *sequence)
 {
 	const Scd2Mark *mark = peek_mark(t, from);
 
-	if (peek_old(t))
+	if (next_old(t, sequence))
 	{
-		*sequence = t->old.event.sequence;
 		if (mark != NULL && compare(t, mark->sequence, *sequence) < 0)
 			*sequence = mark->sequence;
 		return true;
@@ -768,7 +805,7 @@ settle_new(Scd2Timeline *t)
 		(void) settle_sequence(t, sequence, NULL);
 	t->touched = true;
 	(void) settle_sequence(t, t->new.sequence, &t->new);
-	if (peek_old(t))
+	if (next_old(t, &sequence))
 		t->counts.out_of_order += t->n_new;
 	t->n_new = 0;
 }
@@ -982,10 +1019,26 @@ finish_like_old(Scd2Timeline *t)
 {
 	const Scd2Row *rest = t->old_cover;
 
-	remember_first(t, t->old.valid ? t->old.cover == rest && t->old.starts == NULL : is_inside(t, rest, peek_memory(t)));
+	if (t->first.pending)
+		remember_first(t, t->old.valid ? t->old.cover == rest && t->old.starts == NULL : is_inside(t, rest, peek_memory(t)));
 	scd2_image_drop(t->run_image);
 	t->run_image = rest->image;
 	finish_run(t, rest->end, rest->open);
+}
+
+/*
+ * Does the run at hand reach the end of the row that is being read, whose values it has? Then what is
+ * at that end, or begins there, is of no concern.
+ */
+static bool
+ends_like_row(Scd2Timeline *t)
+{
+	const Scd2Row *row = t->inside;
+
+	return t->in_run && !t->old.valid && row != NULL && !row->open &&
+		t->shape->ignores_null == NULL && t->nmarks == 0 &&
+		!is_inside(t, row, peek_memory(t)) &&
+		scd2_image_equal_tracked(t->shape, t->run_image, row->image);
 }
 
 /*
@@ -1007,6 +1060,12 @@ scd2_timeline_end(Scd2Timeline *t)
 		return;
 	}
 	settle_new(t);
+	if (ends_like_row(t))
+	{
+		finish_run(t, t->inside->end, false);
+		return;
+	}
+	t->ending = true;			/* what is above goes on as its row does */
 	while (!known_above && next_known(t, (Datum) 0, &sequence))
 		known_above = settle_sequence(t, sequence, NULL) && (t->shape->ignores_null == NULL || t->as_was);
 	if (!t->in_run)

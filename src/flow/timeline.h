@@ -114,9 +114,9 @@ typedef struct Scd2TimelineUse
 	void	   *arg;
 
 	/*
-	 * Existing rows and memory of the key, ascending, from the last that begins below the first
-	 * event on. What they return lives until the key is done. (Type 1: the row is asked for before
-	 * its memory.)
+	 * Existing rows of the key, ascending, from the last that begins below the first event on; its
+	 * memory, from the first that is not below it on, where NULL says nothing from the last that is.
+	 * What they return lives until the key is done. (Type 1: the row is asked for before its memory.)
 	 */
 	Scd2Row *(*next_row)(void *arg);
 	Scd2Memory *(*next_memory)(void *arg); /* NULL: nothing is remembered */
@@ -209,6 +209,7 @@ typedef struct Scd2Timeline
 	Scd2Event	new;
 	int			n_new;			/* not counting duplicates */
 	bool		touched;		/* one was met: what comes before it is as it was */
+	bool		ending;			/* there are no more */
 
 	/* What is there, read ahead. */
 	bool		started;

@@ -184,8 +184,9 @@ goes_on_inside(Set *set, const Scd2Row *row, int lowest)
 }
 
 /*
- * From the last row and the last memory that begin below the lowest new sequence on, as the worker
- * reads them; where what is in between must be resolved, from the row's start on.
+ * From the last row below the lowest new sequence on, and the first memory that is not, as the worker
+ * reads them; where NULL says nothing, from the last memory below it on, and where what is in between
+ * must be resolved, from the row's start on.
  */
 static void
 start_reading(Set *set, int lowest)
@@ -199,6 +200,12 @@ start_reading(Set *set, int lowest)
 		goes_on_inside(set, set->rows[set->row_at], lowest))
 	{
 		while (set->memory_at < set->nmemory && SEQ(set->memory[set->memory_at]->sequence) < SEQ(set->rows[set->row_at]->start))
+			set->memory_at++;
+		return;
+	}
+	if (shape.ignores_null == NULL)
+	{
+		while (set->memory_at < set->nmemory && SEQ(set->memory[set->memory_at]->sequence) < lowest)
 			set->memory_at++;
 		return;
 	}
