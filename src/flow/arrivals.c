@@ -3,9 +3,10 @@
  *		From the rows of an event table, or of a feed that has a sequence of its own, to events of each key.
  *
  * One row is one event, or, with an end_sequence_by, an upsert and a close where it ends, which
- * comes as a row of its own. They come sorted by key and sequence, in whatever order they were
- * inserted; truncates, which have no key, come first. Per key the timeline gets the events, and
- * asks for the rows and the memory that it needs.
+ * comes as a row of its own. A query gives them as they come; they are sorted by key and sequence
+ * here (within work_mem), with no more of them than is needed then: what is sorted is met in no
+ * order that any cache likes. Truncates, which have no key, come first. Per key the timeline gets
+ * the events, and asks for the rows and the memory that it needs.
  *
  * A truncate is an event of every key, remembered as a mark of the target. Keys that have other
  * events in the batch meet it among those; then the rows of all other keys that it cuts are looked
@@ -36,6 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "utils/snapmgr.h"
 #include "utils/typcache.h"
 
 #include "flow/erase.h"
@@ -43,9 +45,24 @@
 #include "flow/lateness.h"
 #include "flow/recall.h"
 #include "flow/scope.h"
+#include "flow/sort.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 #include "flow/work.h"
+
+/* Columns of what is sorted, before those of the flow. */
+enum
+{
+	SORT_VERSION,				/* NULL: the row was there before the flow */
+	SORT_CHANGE,				/* ordinal and flags */
+	SORT_SEQUENCE,
+	SORT_COLUMNS
+};
+
+#define CHANGE_BITS			3
+#define CHANGE_DELETES		(1 << 0)
+#define CHANGE_TRUNCATES	(1 << 1)
+#define CHANGE_ENDS			(1 << 2)	/* the sequence is where the row ends */
 
 typedef struct Invalid
 {
@@ -64,9 +81,16 @@ typedef struct ArrivalReceiver
 	Scd2Flow   *flow;
 	Scd2Timeline timeline;
 	bool		cutting;		/* second pass: what comes is implied by truncates */
-	bool		truncates_done;
 	bool		check_sequence; /* it can be invalid without being NULL */
 	Invalid		invalid;
+
+	/* While rows come. */
+	Tuplesortstate *sort;
+	TupleTableSlot *to_sort;
+	TupleTableSlot *sorted;
+
+	/* Once they are sorted. */
+	bool		truncates_done;
 
 	/* The key in work. */
 	bool		in_key;
@@ -139,7 +163,6 @@ add_truncate(ArrivalReceiver *r, Datum sequence)
 	int			at = mark_place(r, sequence);
 	MemoryContext before;
 
-	work->events++;
 	if (is_truncated_at(r, at, sequence))
 	{
 		work->duplicates++;
@@ -510,38 +533,6 @@ is_true(TupleTableSlot *slot, int column)
 	return !slot->tts_isnull[column] && DatumGetBool(slot->tts_values[column]);
 }
 
-static void
-begin_keys(ArrivalReceiver *r)
-{
-	if (r->truncates_done)
-		return;
-	r->truncates_done = true;
-	r->timeline.marks = r->work->marks;
-	r->timeline.nmarks = r->work->nmarks;
-}
-
-/*
- * Changes of a feed at one sequence: the later counts. (What was there before the batch came
- * earlier, and need not remember its place; unless it begins with a commit whose deletes others
- * bring: copied_at.)
- */
-static Scd2Place
-place_of(ArrivalReceiver *r, TupleTableSlot *slot)
-{
-	Scd2Flow   *flow = r->flow;
-	Scd2Place	place = {0};
-
-	if (flow->input != SCD2_CHANGES || r->cutting)
-		return place;
-	if (slot->tts_isnull[SCD2_ARRIVAL_VERSION])
-		return r->work->copied_at;
-	place.version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
-	place.ordinal = DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
-	if (flow->closes && flow->shape.ignores_null != NULL && is_true(slot, SCD2_ARRIVAL_DELETE))
-		place.ordinal = 0;
-	return place;
-}
-
 /* Of a key that was erased, and not above what was known of it: as far as that can be told. (An end is of its beginning.) */
 static bool
 is_erased(ArrivalReceiver *r, TupleTableSlot *slot)
@@ -582,12 +573,105 @@ is_turned_away(ArrivalReceiver *r, TupleTableSlot *slot)
 	return invalid != NULL || too_late;
 }
 
+/* An event as it is sorted; its values stay where they are. Truncates have no keys, which sorts them first. */
+static void
+fill_sort_row(ArrivalReceiver *r, TupleTableSlot *slot)
+{
+	TupleTableSlot *to_sort = r->to_sort;
+	int			n = r->flow->shape.ncolumns;
+	bool		truncate = is_true(slot, SCD2_ARRIVAL_TRUNCATE);
+	int64		change = slot->tts_isnull[SCD2_ARRIVAL_ORDINAL] ? 0 : DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
+
+	change = change << CHANGE_BITS |
+		(is_true(slot, SCD2_ARRIVAL_DELETE) ? CHANGE_DELETES : 0) |
+		(truncate ? CHANGE_TRUNCATES : 0) |
+		(is_true(slot, SCD2_ARRIVAL_IS_END) ? CHANGE_ENDS : 0);
+	ExecClearTuple(to_sort);
+	to_sort->tts_values[SORT_VERSION] = slot->tts_values[SCD2_ARRIVAL_VERSION];
+	to_sort->tts_isnull[SORT_VERSION] = slot->tts_isnull[SCD2_ARRIVAL_VERSION];
+	to_sort->tts_values[SORT_CHANGE] = Int64GetDatum(change);
+	to_sort->tts_values[SORT_SEQUENCE] = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
+	to_sort->tts_isnull[SORT_CHANGE] = to_sort->tts_isnull[SORT_SEQUENCE] = false;
+	memcpy(to_sort->tts_values + SORT_COLUMNS, slot->tts_values + SCD2_ARRIVAL_COLUMNS, n * sizeof(Datum));
+	if (truncate)
+		memset(to_sort->tts_isnull + SORT_COLUMNS, true, n * sizeof(bool));
+	else
+		memcpy(to_sort->tts_isnull + SORT_COLUMNS, slot->tts_isnull + SCD2_ARRIVAL_COLUMNS, n * sizeof(bool));
+	ExecStoreVirtualTuple(to_sort);
+}
+
 static bool
 receive(TupleTableSlot *slot, DestReceiver *self)
 {
 	ArrivalReceiver *r = (ArrivalReceiver *) self;
+
+	slot_getallattrs(slot);
+	note_version(r, slot);
+	if (!r->cutting && is_turned_away(r, slot))
+		return true;
+	if (!r->cutting)
+		r->work->events += !is_true(slot, SCD2_ARRIVAL_IS_END);
+	fill_sort_row(r, slot);
+	tuplesort_puttupleslot(r->sort, r->to_sort);
+	return true;
+}
+
+static void
+startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+}
+
+static void
+shut_down(DestReceiver *self)
+{
+}
+
+static void
+destroy(DestReceiver *self)
+{
+}
+
+/* ---- once they are sorted ---- */
+
+static void
+begin_keys(ArrivalReceiver *r)
+{
+	if (r->truncates_done)
+		return;
+	r->truncates_done = true;
+	r->timeline.marks = r->work->marks;
+	r->timeline.nmarks = r->work->nmarks;
+}
+
+/*
+ * Changes of a feed at one sequence: the later counts. (What was there before the batch came
+ * earlier, and need not remember its place; unless it begins with a commit whose deletes others
+ * bring: copied_at.)
+ */
+static Scd2Place
+place_of(ArrivalReceiver *r, TupleTableSlot *slot, int64 change)
+{
+	Scd2Flow   *flow = r->flow;
+	Scd2Place	place = {0};
+
+	if (flow->input != SCD2_CHANGES || r->cutting)
+		return place;
+	if (slot->tts_isnull[SORT_VERSION])
+		return r->work->copied_at;
+	place.version = DatumGetInt64(slot->tts_values[SORT_VERSION]);
+	place.ordinal = change >> CHANGE_BITS;
+	if (flow->closes && flow->shape.ignores_null != NULL && (change & CHANGE_DELETES) != 0)
+		place.ordinal = 0;
+	return place;
+}
+
+/* Next event in the order of keys and sequences. */
+static void
+take_event(ArrivalReceiver *r, TupleTableSlot *slot)
+{
 	Scd2Work   *work = r->work;
-	Datum	   *columns = slot->tts_values + SCD2_ARRIVAL_COLUMNS;
+	Datum	   *columns = slot->tts_values + SORT_COLUMNS;
+	int64		change;
 	bool		is_delete;
 	bool		is_end;
 	Datum		sequence;
@@ -595,16 +679,16 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	MemoryContext before;
 
 	slot_getallattrs(slot);
-	note_version(r, slot);
-	if (!r->cutting && is_turned_away(r, slot))
-		return true;
-	is_delete = is_true(slot, SCD2_ARRIVAL_DELETE);
-	is_end = is_true(slot, SCD2_ARRIVAL_IS_END);
-	sequence = slot->tts_values[SCD2_ARRIVAL_SEQUENCE];
-	if (is_true(slot, SCD2_ARRIVAL_TRUNCATE))
+	change = DatumGetInt64(slot->tts_values[SORT_CHANGE]);
+	is_delete = (change & CHANGE_DELETES) != 0;
+	is_end = (change & CHANGE_ENDS) != 0;
+	sequence = slot->tts_values[SORT_SEQUENCE];
+	if (!slot->tts_isnull[SORT_VERSION])
+		r->flow->at_version = DatumGetInt64(slot->tts_values[SORT_VERSION]);
+	if ((change & CHANGE_TRUNCATES) != 0)
 	{
 		add_truncate(r, sequence);
-		return true;
+		return;
 	}
 	begin_keys(r);
 	if (!same_key(r, columns))
@@ -616,38 +700,72 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	sequence = datumCopy(sequence, r->flow->sequence_typbyval, r->flow->sequence_typlen);
 	if (!is_delete && !is_end)
 	{
-		image = scd2_image_copy(&r->flow->shape, columns, slot->tts_isnull + SCD2_ARRIVAL_COLUMNS);
+		image = scd2_image_copy(&r->flow->shape, columns, slot->tts_isnull + SORT_COLUMNS);
 		image->whole = r->flow->input == SCD2_CHANGES;
 	}
 	MemoryContextSwitchTo(before);
 	if (!r->cutting)
-	{
-		work->events += !is_end;
 		pass_cuts(r, sequence, false);
+	add_event(r, sequence, is_end ? SCD2_CLOSE : is_delete ? delete_kind(r->flow) : SCD2_UPSERT, image, place_of(r, slot, change), r->cutting || is_end);
+}
+
+static TupleDesc
+sort_desc(Scd2Flow *flow)
+{
+	int			n = flow->shape.ncolumns;
+	TupleDesc	desc = CreateTemplateTupleDesc(SORT_COLUMNS + n);
+
+	TupleDescInitEntry(desc, SORT_VERSION + 1, "version", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, SORT_CHANGE + 1, "change", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, SORT_SEQUENCE + 1, "sequence", flow->sequence_type, -1, 0);
+	for (int i = 0; i < n; i++)
+		TupleDescCopyEntry(desc, SORT_COLUMNS + i + 1, flow->store_desc[SCD2_INSERTS], i + 1);
+	return desc;
+}
+
+static void
+begin_sort(ArrivalReceiver *r)
+{
+	Scd2Flow   *flow = r->flow;
+	TupleDesc	desc = sort_desc(flow);
+	Scd2SortColumn by_sequence = {
+		.attnum = SORT_SEQUENCE + 1,
+		.less = scd2_sequence_operator(flow, BTLessStrategyNumber),
+		.collation = flow->sequence_collation
+	};
+
+	r->sort = scd2_sort_by_key(flow, desc, SORT_COLUMNS, 1, &by_sequence, TUPLESORT_NONE);
+	r->to_sort = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	r->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+}
+
+static void
+end_sort(ArrivalReceiver *r)
+{
+	ExecDropSingleTupleTableSlot(r->to_sort);
+	ExecDropSingleTupleTableSlot(r->sorted);
+	tuplesort_end(r->sort);
+}
+
+/* All events are here: key by key. */
+static void
+take_events(ArrivalReceiver *r)
+{
+	tuplesort_performsort(r->sort);
+	/* A snapshot that sees what this transaction has done so far. */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	scd2_work_start_lookups(r->work);
+	while (tuplesort_gettupleslot(r->sort, true, false, r->sorted, NULL))
+	{
+		CHECK_FOR_INTERRUPTS();
+		take_event(r, r->sorted);
 	}
-	add_event(r, sequence, is_end ? SCD2_CLOSE : is_delete ? delete_kind(r->flow) : SCD2_UPSERT, image, place_of(r, slot), r->cutting || is_end);
-	return true;
-}
-
-static void
-startup(DestReceiver *self, int operation, TupleDesc desc)
-{
-	scd2_work_start_lookups(((ArrivalReceiver *) self)->work);
-}
-
-static void
-shutdown_receiver(DestReceiver *self)
-{
-	ArrivalReceiver *r = (ArrivalReceiver *) self;
-
 	finish_key(r);
 	scd2_work_stop_lookups(r->work);
+	PopActiveSnapshot();
 }
 
-static void
-destroy(DestReceiver *self)
-{
-}
+/* ---- all of it ---- */
 
 static void
 use_setting(const char *name, const char *value)
@@ -672,31 +790,13 @@ scd2_use_settings(Scd2Flow *flow, Scd2Statement which)
 	}
 }
 
+/* Runs the statement that reads: all rows go into the sort. */
 static void
-read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
+read_all(ArrivalReceiver *r, Scd2Statement which, int nargs, const Datum *args)
 {
-	Scd2Flow   *flow = work->flow;
+	Scd2Flow   *flow = r->flow;
 	/* The rows that are there are read under the snapshot that is active. */
-	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && work->flow->input == SCD2_EVENTS && !work->flow->from_beginning};
-	ArrivalReceiver r = {
-		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shutdown_receiver, .rDestroy = destroy, .mydest = DestNone},
-		.work = work,
-		.flow = flow,
-		.cutting = which == SCD2_READ_CUTS,
-		.check_sequence = scd2_sequence_has_parts(flow),
-		.timeline = {
-			.shape = &flow->shape,
-			.scd_type = flow->scd_type,
-			.compare = flow->sequence_compare,
-			.collation = flow->sequence_collation,
-			.sequence_typlen = flow->sequence_typlen,
-			.sequence_typbyval = flow->sequence_typbyval,
-			.remembers = true,
-			.remembers_places = flow->others || flow->shape.ignores_null != NULL,
-			.use = {.next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}
-		}
-	};
-	int			nest = NewGUCNestLevel();
+	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && flow->input == SCD2_EVENTS && !flow->from_beginning};
 	SPIPlanPtr	plan;
 	int			result;
 	Datum		all_args[SCD2_MOST_ARGUMENTS];
@@ -705,21 +805,30 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 		all_args[i] = args[i];
 	if (flow->max_lateness != NULL && which != SCD2_READ_SOURCE && which != SCD2_READ_CUTS)
 		nargs = scd2_lateness_args(flow, all_args, nargs);
-	r.timeline.use.arg = &r;
-	scd2_use_settings(flow, which);
 	plan = scd2_flow_plan(flow, which);
 	options.params = scd2_params(plan, nargs, all_args);
-	options.dest = &r.pub;
+	options.dest = &r->pub;
 	result = SPI_execute_plan_extended(plan, &options);
 	if (result < 0)
 		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
-	AtEOXact_GUC(true, nest);
 	flow->at_version = -1;
-	raise_invalid(&r);
-	flow->sequence_compare = r.timeline.compare;	/* with what it keeps from call to call */
-	work->duplicates += r.timeline.counts.duplicates;
-	work->out_of_order += r.timeline.counts.out_of_order;
-	work->conflicts += r.timeline.counts.conflicts;
+}
+
+static void
+set_up_timeline(ArrivalReceiver *r)
+{
+	Scd2Flow   *flow = r->flow;
+
+	r->timeline = (Scd2Timeline){
+		.shape = &flow->shape,
+		.scd_type = flow->scd_type,
+		.compare = flow->sequence_compare,
+		.collation = flow->sequence_collation,
+		.sequence_typlen = flow->sequence_typlen,
+		.sequence_typbyval = flow->sequence_typbyval,
+		.remembers = true,
+		.remembers_places = flow->others || flow->shape.ignores_null != NULL,
+		.use = {.arg = r, .next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}};
 }
 
 /*
@@ -729,7 +838,32 @@ read_all(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 void
 scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 {
-	read_all(work, which, nargs, args);
+	Scd2Flow   *flow = work->flow;
+	ArrivalReceiver r = {
+		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shut_down, .rDestroy = destroy, .mydest = DestNone},
+		.work = work,
+		.flow = flow,
+		.cutting = which == SCD2_READ_CUTS,
+		.check_sequence = scd2_sequence_has_parts(flow)
+	};
+	int			nest = NewGUCNestLevel();
+	MemoryContext before = MemoryContextSwitchTo(work->cxt);
+
+	scd2_use_settings(flow, which);
+	set_up_timeline(&r);
+	begin_sort(&r);
+	read_all(&r, which, nargs, args);
+	raise_invalid(&r);
+	MemoryContextSwitchTo(work->cxt);
+	take_events(&r);
+	end_sort(&r);
+	MemoryContextSwitchTo(before);
+	AtEOXact_GUC(true, nest);
+	flow->at_version = -1;
+	flow->sequence_compare = r.timeline.compare;	/* with what it keeps from call to call */
+	work->duplicates += r.timeline.counts.duplicates;
+	work->out_of_order += r.timeline.counts.out_of_order;
+	work->conflicts += r.timeline.counts.conflicts;
 }
 
 /*
@@ -757,7 +891,7 @@ scd2_read_cuts(Scd2Work *work)
 	}
 	get_typlenbyvalalign(flow->sequence_type, &typlen, &typbyval, &typalign);
 	args[0] = PointerGetDatum(construct_array(cuts, ncuts, flow->sequence_type, typlen, typbyval, typalign));
-	read_all(work, SCD2_READ_CUTS, 1, args);
+	scd2_read_arrivals(work, SCD2_READ_CUTS, 1, args);
 	work->cuts_recorded = work->ncuts;
 }
 

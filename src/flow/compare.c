@@ -30,6 +30,7 @@
 #include "utils/memutils.h"
 
 #include "flow/compare.h"
+#include "flow/sort.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
@@ -337,18 +338,14 @@ begin_sort(CompareReceiver *r)
 	Scd2Comparison *comparison = r->comparison;
 	Scd2Flow   *flow = r->flow;
 	int			n = flow->shape.ncolumns;
-	AttrNumber *columns = palloc(flow->nkeys * sizeof(AttrNumber));
-	bool	   *nulls_first = palloc0(flow->nkeys * sizeof(bool));
 	TupleDesc	desc = CreateTemplateTupleDesc(n + SCD2_DIFFERENCE_END);
 
 	for (int i = 0; i < n; i++)
 		TupleDescCopyEntry(desc, i + 1, flow->store_desc[SCD2_INSERTS], i + 1);
 	for (int i = 0; i < SCD2_DIFFERENCE_END; i++)
 		TupleDescInitEntry(desc, n + 1 + i, names[i], BOOLOID, -1, 0);
-	for (int k = 0; k < flow->nkeys; k++)
-		columns[k] = flow->keys[k] + 1;
 	comparison->desc = desc;
-	comparison->differences = tuplesort_begin_heap(desc, flow->nkeys, columns, flow->key_less, flow->key_collation, nulls_first, work_mem, NULL, TUPLESORT_RANDOMACCESS);
+	comparison->differences = scd2_sort_by_key(flow, desc, 0, 0, NULL, TUPLESORT_RANDOMACCESS);
 	r->difference = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 }
 

@@ -36,8 +36,8 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/tuplesort.h"
 
+#include "flow/sort.h"
 #include "flow/work.h"
 #include "flow/statements.h"
 
@@ -568,24 +568,13 @@ sort_desc(Scd2Flow *flow, bool undo)
 static void
 begin_sort(EventReceiver *r)
 {
-	Scd2Flow   *flow = r->flow;
-	TupleDesc	desc = sort_desc(flow, r->undo);
-	int			n = flow->nkeys + 2;
-	AttrNumber *columns = palloc(n * sizeof(AttrNumber));
-	Oid		   *operators = palloc(n * sizeof(Oid));
-	Oid		   *collations = palloc0(n * sizeof(Oid));
-	bool	   *nulls_first = palloc0(n * sizeof(bool));
+	TupleDesc	desc = sort_desc(r->flow, r->undo);
+	Scd2SortColumn then[] = {
+		{.attnum = SORT_VERSION + 1, .less = Int8LessOperator},
+		{.attnum = SORT_CHANGE + 1, .less = Int8LessOperator}
+	};
 
-	for (int i = 0; i < flow->nkeys; i++)
-	{
-		columns[i] = SORT_COLUMNS + flow->keys[i] + 1;
-		operators[i] = flow->key_less[i];
-		collations[i] = flow->key_collation[i];
-	}
-	columns[n - 2] = SORT_VERSION + 1;
-	columns[n - 1] = SORT_CHANGE + 1;
-	operators[n - 2] = operators[n - 1] = Int8LessOperator;
-	r->sort = tuplesort_begin_heap(desc, n, columns, operators, collations, nulls_first, work_mem, NULL, TUPLESORT_NONE);
+	r->sort = scd2_sort_by_key(r->flow, desc, SORT_COLUMNS, lengthof(then), then, TUPLESORT_NONE);
 	r->to_sort = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	r->held = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	r->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);

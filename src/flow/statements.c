@@ -2,7 +2,7 @@
  * statements.c
  *		The SQL of a flow.
  *
- * READ statements give the rows of a feed as they come (events.c sorts them), each with its place.
+ * READ statements give the rows of a feed as they come (who reads them sorts them), each with its place.
  * The writing statements are set-wise: they join the target with what the engine put into
  * tuplestores (named relations scd2_…), by the place of the row, which no other transaction can
  * have moved: only the flow writes its target.
@@ -541,27 +541,6 @@ append_rejected(StringInfo sql, Scd2Flow *flow, const char *sequence, const char
 			 flow->source_alias, flow->kept_out);
 }
 
-/* Truncates first, whose keys do not count, then by key and sequence. */
-static void
-append_order(StringInfo sql, Scd2Flow *flow)
-{
-	scd2_sql(sql, " ORDER BY ");
-	if (flow->apply_as_truncates != NULL)
-		scd2_sql(sql, "%d DESC, ", SCD2_ARRIVAL_TRUNCATE + 1);
-	for (int k = 0; k < flow->nkeys; k++)
-	{
-		if (flow->apply_as_truncates != NULL)
-		{
-			scd2_sql(sql, "CASE WHEN ");
-			append_expression(sql, flow->apply_as_truncates, "boolean");
-			scd2_sql(sql, " THEN NULL ELSE %I.%I END NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
-		}
-		else
-			scd2_sql(sql, "%I.%I NULLS FIRST, ", flow->source_alias, flow->columns[flow->keys[k]]);
-	}
-	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
-}
-
 static void
 append_truncates(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
@@ -630,7 +609,6 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 		append_only_ends(sql, flow);
 		append_filter(sql, flow);
 	}
-	append_order(sql, flow);
 }
 
 /* The keys of rows that truncates $1 cut, as deletes at those. */
@@ -681,10 +659,6 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 			scd2_append_comparison(sql, " OR EXISTS (SELECT FROM generate_subscripts(r._sequences, 1) AS i WHERE r._sequences[i]", scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut)");
 		scd2_sql(sql, ")");
 	}
-	scd2_sql(sql, " ORDER BY ");
-	for (int k = 0; k < flow->nkeys; k++)
-		scd2_sql(sql, "%d, ", SCD2_ARRIVAL_COLUMNS + 1 + flow->keys[k]);
-	scd2_sql(sql, "%d", SCD2_ARRIVAL_SEQUENCE + 1);
 }
 
 static void
