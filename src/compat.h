@@ -11,6 +11,7 @@
 
 #include "access/genam.h"
 #include "access/hio.h"
+#include "access/nbtree.h"
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -25,6 +26,7 @@
 #include "replication/reorderbuffer.h"
 #include "replication/slot.h"
 #include "storage/buffile.h"
+#include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
@@ -229,6 +231,33 @@ scd2_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys
 #endif
 }
 
+/*
+ * To the leaf page where what is above a key would begin, which is locked; invalid: the index is
+ * empty. 16 needs the table too; 17 knows no snapshots any more that can be too old.
+ */
+static inline Buffer
+scd2_btree_descend(Relation heap, Relation index, BTScanInsert key, Snapshot snapshot)
+{
+	Buffer		leaf;
+
+#if PG_VERSION_NUM >= 170000
+	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_READ));
+#elif PG_VERSION_NUM >= 160000
+	_bt_freestack(_bt_search(index, heap, key, &leaf, BT_READ, snapshot));
+#else
+	_bt_freestack(_bt_search(index, key, &leaf, BT_READ, snapshot));
+#endif
+	return leaf;
+}
+
+static inline void
+scd2_test_for_old_snapshot(Snapshot snapshot, Relation rel, Page page)
+{
+#if PG_VERSION_NUM < 170000
+	TestForOldSnapshot(snapshot, rel, page);
+#endif
+}
+
 /* 16 renamed the file of a relation. */
 static inline Oid
 scd2_relation_storage(Relation rel)
@@ -237,6 +266,17 @@ scd2_relation_storage(Relation rel)
 	return rel->rd_locator.relNumber;
 #else
 	return rel->rd_node.relNode;
+#endif
+}
+
+/* Pins the buffer if it (still) has the page. */
+static inline bool
+scd2_read_recent_buffer(Relation rel, BlockNumber block, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 160000
+	return ReadRecentBuffer(rel->rd_locator, MAIN_FORKNUM, block, buffer);
+#else
+	return ReadRecentBuffer(rel->rd_node, MAIN_FORKNUM, block, buffer);
 #endif
 }
 

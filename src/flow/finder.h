@@ -1,6 +1,6 @@
 /*
  * finder.h
- *		Rows of one key, by descents of an index over (keys, sequence).
+ *		Rows of one key, found by an index over (keys, sequence).
  */
 #ifndef SCD2_FLOW_FINDER_H
 #define SCD2_FLOW_FINDER_H
@@ -11,6 +11,8 @@
 #include "utils/rel.h"
 
 #include "flow/flow.h"
+#include "flow/heap_page.h"
+#include "flow/index_page.h"
 
 #define SCD2_MAX_ENTRIES	32
 
@@ -25,21 +27,27 @@ typedef struct Scd2Finder
 	Scd2Flow   *flow;
 	Relation	heap;
 	Relation	index;			/* its first columns are the flow's keys in their order, then, unless one row per key, the sequence */
-	ScanKeyData *keys;			/* one more than the flow has: the sequence, */
-	ScanKeyData less;			/* which is one of these */
-	ScanKeyData not_less;
-	IndexScanDesc by_key;
-	IndexScanDesc by_sequence;	/* NULL: not needed yet */
+	Snapshot	snapshot;
 	TupleTableSlot *slot;		/* the row found last */
 
-	/* The key's entries of the index as they were met, from its end: see finder.c. */
-	bool		collects;
-	bool		started;
+	/* The key's entries, from its end: see finder.c. */
+	Scd2IndexPage *page;
+	Scd2HeapPages *rows;
+	const Datum *key;
+	bool		has_sequences;	/* the entries do */
+	bool		collected;
 	bool		complete;		/* these are all */
 	int			nentries;
 	Scd2Entry	entries[SCD2_MAX_ENTRIES];
 	int			next;			/* the entry before which to go on; -1: by_sequence goes on */
 	MemoryContext cxt;			/* of their sequences; NULL: those are values */
+
+	/* Scans for what is not among these; NULL: not needed yet. */
+	IndexScanDesc by_key;
+	IndexScanDesc by_sequence;
+	ScanKeyData *keys;			/* one more than the flow has: the sequence, */
+	ScanKeyData less;			/* which is one of these */
+	ScanKeyData not_less;
 } Scd2Finder;
 
 extern Scd2Finder *scd2_finder_begin(Scd2Flow *flow, Relation heap, Relation index);

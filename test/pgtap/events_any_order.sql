@@ -2,7 +2,7 @@
 -- one a random set of events) in random order, in several batches, with rows that are there before,
 -- late events, duplicates, ties, deletes, NULLs, truncates, ends and invalid events; both SCD
 -- types, tracked columns, NULL that says nothing; after every batch, after a rebuild and after
--- everything was sent again. (4,500 sets of events, each into eight targets.)
+-- everything was sent again. (5,400 sets of events, each into eight targets.)
 \set QUIET on
 SET client_min_messages = warning;
 SELECT 5 AS batches, 900 AS keys \gset
@@ -13,8 +13,9 @@ INSERT INTO cases VALUES
     ('day', 'timestamptz ''2026-01-01'' + s * interval ''1 day''', 'timestamptz', true),
     ('number', 'CASE s WHEN 7 THEN ''NaN'' ELSE s / 10.0 END', 'numeric', true),
     ('word', 'to_char(s, ''FM000'')', 'text', false),
+    ('of_name', 'to_char(s, ''FM000'')::name', 'name', false),
     ('float', 'nullif(s, 3)::float8', 'double precision', true);
-SELECT plan(5 * ((:batches + 2) * 8 + 4) + 1);
+SELECT plan(6 * ((:batches + 2) * 8 + 4) + 1);
 SELECT coalesce(nullif(current_setting('scd2.seed', true), '')::float, extract(epoch FROM clock_timestamp())::int % 1000 / 1000.0) AS seed \gset
 \echo '# again: PGOPTIONS=-cscd2.seed=':seed
 SELECT setseed(:seed) \g /dev/null
