@@ -518,7 +518,6 @@ note_version(ArrivalReceiver *r, TupleTableSlot *slot)
 	if (slot->tts_isnull[SCD2_ARRIVAL_VERSION])
 		return;
 	version = DatumGetInt64(slot->tts_values[SCD2_ARRIVAL_VERSION]);
-	r->flow->at_version = version;
 	if (version <= r->work->last_version)
 		return;
 	r->work->last_version = version;
@@ -811,7 +810,6 @@ read_all(ArrivalReceiver *r, Scd2Statement which, int nargs, const Datum *args)
 	result = SPI_execute_plan_extended(plan, &options);
 	if (result < 0)
 		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
-	flow->at_version = -1;
 }
 
 static void
