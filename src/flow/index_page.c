@@ -8,8 +8,8 @@
  * first; a descent of the server's own leads to the others.
  *
  * Only the layout of pages is known here, and only what it guarantees is relied on: a leaf page in
- * use whose first entry is below the key, and whose high key is above it, has all entries of the
- * key, whatever became of the page since it was pinned. The entries are what an MVCC scan would see:
+ * use that has something up to the key, and something above it or a high key that is, is where the
+ * key's entries end, whatever became of the page since it was pinned. The entries are what an MVCC scan would see:
  * places of rows, to be looked at in the heap. VACUUM waits for the page at hand, as it does for
  * that of any scan which has to come back to its page.
  */
@@ -57,20 +57,7 @@ scd2_index_page_end(Scd2IndexPage *at)
 	pfree(at);
 }
 
-/* Has the page, which is locked, all entries of the key? */
-static bool
-is_page_of_key(Scd2IndexPage *at)
-{
-	Page		page = BufferGetPage(at->buffer);
-	BTPageOpaque opaque = BTPageGetOpaque(page);
-
-	return P_ISLEAF(opaque) && !P_IGNORE(opaque) &&
-		PageGetMaxOffsetNumber(page) >= P_FIRSTDATAKEY(opaque) &&
-		_bt_compare(at->index, at->key, page, P_FIRSTDATAKEY(opaque)) > 0 &&
-		(P_RIGHTMOST(opaque) || _bt_compare(at->index, at->key, page, P_HIKEY) < 0);
-}
-
-/* The place behind the key's last entry on the page. */
+/* The place behind the key's last entry on the page, which is locked. */
 static OffsetNumber
 end_of_key(Scd2IndexPage *at)
 {
@@ -90,13 +77,48 @@ end_of_key(Scd2IndexPage *at)
 	return low;
 }
 
-static void
-begin_entries(Scd2IndexPage *at)
+/* Are the key's last entries on the page, or would they be? */
+static bool
+is_page_of_key(Scd2IndexPage *at, OffsetNumber end)
 {
-	scd2_test_for_old_snapshot(at->snapshot, at->index, BufferGetPage(at->buffer));
-	PredicateLockPage(at->index, BufferGetBlockNumber(at->buffer), at->snapshot);
+	Page		page = BufferGetPage(at->buffer);
+	BTPageOpaque opaque = BTPageGetOpaque(page);
+
+	return end > P_FIRSTDATAKEY(opaque) &&
+		(end <= PageGetMaxOffsetNumber(page) || P_RIGHTMOST(opaque) || _bt_compare(at->index, at->key, page, P_HIKEY) < 0);
+}
+
+/* Locks the page at hand, if it is the key's; false: it is another. */
+static bool
+lock_same_page(Scd2IndexPage *at)
+{
+	BTPageOpaque opaque;
+	OffsetNumber end;
+
+	if (!BufferIsValid(at->buffer))
+		return false;
+	_bt_lockbuf(at->index, at->buffer, BT_READ);
+	opaque = BTPageGetOpaque(BufferGetPage(at->buffer));
+	if (P_ISLEAF(opaque) && !P_IGNORE(opaque))
+	{
+		end = end_of_key(at);
+		at->next = OffsetNumberPrev(end);
+		if (is_page_of_key(at, end))
+			return true;
+	}
+	_bt_relbuf(at->index, at->buffer);
+	return false;
+}
+
+/* Locks the page, wherever it is; false: the index is empty. */
+static bool
+lock_page_below(Scd2IndexPage *at)
+{
+	at->buffer = scd2_btree_descend(at->heap, at->index, at->key, at->snapshot);
+	if (!BufferIsValid(at->buffer))
+		return false;
 	at->next = OffsetNumberPrev(end_of_key(at));
-	at->tids_left = 0;
+	return true;
 }
 
 /*
@@ -108,26 +130,16 @@ scd2_index_page_lock(Scd2IndexPage *at, const Datum *key)
 {
 	for (int i = 0; i < at->key->keysz; i++)
 		at->key->scankeys[i].sk_argument = key[i];
-	at->complete = false;
+	at->tids_left = 0;
 	pgstat_count_index_scan(at->index);
-	if (BufferIsValid(at->buffer))
-	{
-		_bt_lockbuf(at->index, at->buffer, BT_READ);
-		if (is_page_of_key(at))
-		{
-			begin_entries(at);
-			return;
-		}
-		_bt_relbuf(at->index, at->buffer);
-	}
-	at->buffer = scd2_btree_descend(at->heap, at->index, at->key, at->snapshot);
-	if (BufferIsValid(at->buffer))
-		begin_entries(at);
-	else						/* the index is empty */
+	at->complete = !lock_same_page(at) && !lock_page_below(at);
+	if (at->complete)
 	{
 		PredicateLockRelation(at->index, at->snapshot);
-		at->complete = true;
+		return;
 	}
+	PredicateLockPage(at->index, BufferGetBlockNumber(at->buffer), at->snapshot);
+	scd2_test_for_old_snapshot(at->snapshot, at->index, BufferGetPage(at->buffer));
 }
 
 /*
