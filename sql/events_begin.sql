@@ -23,6 +23,7 @@ SELECT scd2.resume_flow('h'), scd2.resume_flow('c');
 SELECT scd2.sync() >= 0;
 TABLE h ORDER BY k, __start_at;
 TABLE c ORDER BY k;
+SELECT relname, reloptions AS room FROM pg_class WHERE oid IN ('h'::regclass, 'c'::regclass) ORDER BY relname;
 SELECT flow, events, applied, duplicates FROM scd2.flows ORDER BY flow;
 SELECT c.* FROM unnest('{h,c}'::regclass[]) AS t, scd2.check_target(t) AS c;
 INSERT INTO ev VALUES (7, 'goes on', 20, 'U');

@@ -322,7 +322,7 @@ DECLARE
 BEGIN
     IF asked.target_relid IS NULL THEN
         asked.target_relid := scd2_internal.create_target(caller, asked.target_schema, asked.target_name, source,
-            asked.columns, asked.keys, asked.scd_type, asked.sequence_type, sequence_collation,
+            asked.columns, asked.keys, asked.scd_type, asked.input, asked.sequence_type, sequence_collation,
             asked.start_column, asked.end_column, asked.current_column, open_row_index);
     ELSE
         PERFORM scd2_internal.check_no_cycle(source, asked.target_relid);

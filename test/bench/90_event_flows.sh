@@ -79,7 +79,7 @@ record_changes() { # record_changes ORDER
              DROP TABLE $1_gone, $1_come, $1_changed, $1_moves, $1_before;
              CREATE TABLE $1_before AS TABLE $1_model; ANALYZE $1_updates_$i; ANALYZE $1_inserts_$i; ANALYZE $1_deletes_$i"
     done
-    sql "CREATE TABLE $1_writes (LIKE $1_model INCLUDING ALL) WITH (fillfactor = 50)"
+    sql "CREATE TABLE $1_writes (LIKE $1_model INCLUDING ALL) WITH (fillfactor = 70)"
 }
 write_set() { # write_set ORDER: a transaction per batch
     local i
@@ -163,7 +163,7 @@ sql 'VACUUM ANALYZE'
 late_event() { # late_event KEY SEQUENCE
     sql "INSERT INTO late VALUES ($1, 'late', 'late', 0, $2, 'UPSERT')"
     sync_all
-    sql "SELECT extract(epoch FROM duration) * 1000 FROM scd2.batches WHERE flow = 'late_history' ORDER BY last_version DESC LIMIT 1"
+    sql "SELECT extract(epoch FROM duration) * 1000 FROM scd2.batches WHERE flow = 'late_history' ORDER BY started DESC LIMIT 1"
 }
 few=() many=()
 for n in 1 2 3 4 5 6 7 8 9; do
