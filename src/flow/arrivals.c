@@ -37,7 +37,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
-#include "utils/snapmgr.h"
 #include "utils/typcache.h"
 
 #include "flow/erase.h"
@@ -85,9 +84,7 @@ typedef struct ArrivalReceiver
 	Invalid		invalid;
 
 	/* While rows come. */
-	Tuplesortstate *sort;
-	TupleTableSlot *to_sort;
-	TupleTableSlot *sorted;
+	Scd2Sorter	sorter;
 
 	/* Once they are sorted. */
 	bool		truncates_done;
@@ -231,38 +228,17 @@ finish_key(ArrivalReceiver *r)
 static void
 begin_key(ArrivalReceiver *r, const Datum *columns)
 {
-	Scd2Flow   *flow = r->flow;
 	MemoryContext before = MemoryContextSwitchTo(r->work->key_cxt);
 
 	r->in_key = true;
 	r->has_lowest = false;
 	r->next_cut = r->cutting ? r->work->ncuts : r->work->cuts_recorded;
 	r->first = NULL;
-	r->key = palloc(flow->nkeys * sizeof(Datum));
-	for (int i = 0; i < flow->nkeys; i++)
-		r->key[i] = datumCopy(columns[flow->keys[i]], flow->shape.typbyval[flow->keys[i]], flow->shape.typlen[flow->keys[i]]);
+	r->key = scd2_copy_key(r->flow, columns);
 	MemoryContextSwitchTo(before);
 	scd2_work_begin_key(r->work, r->key);
 	scd2_recall_begin_key(r->work->recall, r->key);
 	scd2_timeline_begin(&r->timeline);
-}
-
-static bool
-same_key(ArrivalReceiver *r, const Datum *columns)
-{
-	Scd2Flow   *flow = r->flow;
-
-	if (!r->in_key)
-		return false;
-	for (int i = 0; i < flow->nkeys; i++)
-	{
-		int			c = flow->keys[i];
-
-		if (!datum_image_eq(r->key[i], columns[c], flow->shape.typbyval[c], flow->shape.typlen[c]) &&
-			DatumGetInt32(FunctionCall2Coll(&flow->key_compare[i], flow->key_collation[i], r->key[i], columns[c])) != 0)
-			return false;
-	}
-	return true;
 }
 
 static Scd2Row *
@@ -576,7 +552,7 @@ is_turned_away(ArrivalReceiver *r, TupleTableSlot *slot)
 static void
 fill_sort_row(ArrivalReceiver *r, TupleTableSlot *slot)
 {
-	TupleTableSlot *to_sort = r->to_sort;
+	TupleTableSlot *to_sort = r->sorter.row;
 	int			n = r->flow->shape.ncolumns;
 	bool		truncate = is_true(slot, SCD2_ARRIVAL_TRUNCATE);
 	int64		change = slot->tts_isnull[SCD2_ARRIVAL_ORDINAL] ? 0 : DatumGetInt32(slot->tts_values[SCD2_ARRIVAL_ORDINAL]);
@@ -611,7 +587,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	if (!r->cutting)
 		r->work->events += !is_true(slot, SCD2_ARRIVAL_IS_END);
 	fill_sort_row(r, slot);
-	tuplesort_puttupleslot(r->sort, r->to_sort);
+	tuplesort_puttupleslot(r->sorter.sort, r->sorter.row);
 	return true;
 }
 
@@ -677,7 +653,6 @@ take_event(ArrivalReceiver *r, TupleTableSlot *slot)
 	Scd2Image  *image = NULL;
 	MemoryContext before;
 
-	slot_getallattrs(slot);
 	change = DatumGetInt64(slot->tts_values[SORT_CHANGE]);
 	is_delete = (change & CHANGE_DELETES) != 0;
 	is_end = (change & CHANGE_ENDS) != 0;
@@ -690,7 +665,7 @@ take_event(ArrivalReceiver *r, TupleTableSlot *slot)
 		return;
 	}
 	begin_keys(r);
-	if (!same_key(r, columns))
+	if (!r->in_key || !scd2_same_key(r->flow, r->key, columns))
 	{
 		finish_key(r);
 		begin_key(r, columns);
@@ -733,35 +708,18 @@ begin_sort(ArrivalReceiver *r)
 		.collation = flow->sequence_collation
 	};
 
-	r->sort = scd2_sort_by_key(flow, desc, SORT_COLUMNS, 1, &by_sequence, TUPLESORT_NONE);
-	r->to_sort = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	r->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-}
-
-static void
-end_sort(ArrivalReceiver *r)
-{
-	ExecDropSingleTupleTableSlot(r->to_sort);
-	ExecDropSingleTupleTableSlot(r->sorted);
-	tuplesort_end(r->sort);
+	scd2_sorter_begin(&r->sorter, flow, desc, SORT_COLUMNS, 1, &by_sequence);
 }
 
 /* All events are here: key by key. */
 static void
 take_events(ArrivalReceiver *r)
 {
-	tuplesort_performsort(r->sort);
-	/* A snapshot that sees what this transaction has done so far. */
-	PushActiveSnapshot(GetTransactionSnapshot());
-	scd2_work_start_lookups(r->work);
-	while (tuplesort_gettupleslot(r->sort, true, false, r->sorted, NULL))
-	{
-		CHECK_FOR_INTERRUPTS();
-		take_event(r, r->sorted);
-	}
+	scd2_sorter_turn(&r->sorter, r->work);
+	while (scd2_sorter_next(&r->sorter))
+		take_event(r, r->sorter.sorted);
 	finish_key(r);
-	scd2_work_stop_lookups(r->work);
-	PopActiveSnapshot();
+	scd2_sorter_end(&r->sorter, r->work);
 }
 
 /* ---- all of it ---- */
@@ -854,7 +812,6 @@ scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *
 	raise_invalid(&r);
 	MemoryContextSwitchTo(work->cxt);
 	take_events(&r);
-	end_sort(&r);
 	MemoryContextSwitchTo(before);
 	AtEOXact_GUC(true, nest);
 	flow->at_version = -1;

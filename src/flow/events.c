@@ -30,12 +30,10 @@
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
-#include "miscadmin.h"
 #include "tcop/dest.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #include "flow/sort.h"
 #include "flow/work.h"
@@ -76,9 +74,7 @@ typedef struct EventReceiver
 	bool		undo;
 
 	/* While rows come. */
-	Tuplesortstate *sort;
-	TupleTableSlot *to_sort;
-	TupleTableSlot *sorted;
+	Scd2Sorter	sorter;
 	bool		holds;			/* a pre-image whose post-image comes next */
 	TupleTableSlot *held;
 
@@ -249,14 +245,7 @@ begin_key(EventReceiver *r, const Datum *columns)
 
 	r->in_key = true;
 	r->next_truncate = 0;
-	r->key = palloc(flow->nkeys * sizeof(Datum));
-	for (int i = 0; i < flow->nkeys; i++)
-	{
-		int			c = flow->keys[i];
-
-		r->key[i] = flow->shape.typbyval[c] ? columns[c] :
-			datumCopy(columns[c], false, flow->shape.typlen[c]);
-	}
+	r->key = scd2_copy_key(flow, columns);
 	MemoryContextSwitchTo(before);
 	scd2_work_begin_key(r->work, r->key);
 	r->has_row = scd2_work_last_row(r->work, &r->row);
@@ -288,26 +277,6 @@ static void
 take_change(void *arg, const Scd2Change *change)
 {
 	scd2_work_emit(((EventReceiver *) arg)->work, change);
-}
-
-static bool
-same_key(EventReceiver *r, const Datum *columns)
-{
-	Scd2Flow   *flow = r->flow;
-
-	if (!r->in_key)
-		return false;
-	for (int i = 0; i < flow->nkeys; i++)
-	{
-		int			c = flow->keys[i];
-
-		if (datum_image_eq(r->key[i], columns[c], flow->shape.typbyval[c], flow->shape.typlen[c]))
-			continue;
-		if (DatumGetInt32(FunctionCall2Coll(&flow->key_compare[i], flow->key_collation[i],
-											r->key[i], columns[c])) != 0)
-			return false;
-	}
-	return true;
 }
 
 static void
@@ -410,7 +379,7 @@ note_progress(EventReceiver *r, TupleTableSlot *slot, const Place *place)
 static void
 fill_sort_row(EventReceiver *r, const Place *place, ChangeType type, const Datum *columns, const bool *nulls)
 {
-	TupleTableSlot *slot = r->to_sort;
+	TupleTableSlot *slot = r->sorter.row;
 	int			n = r->flow->shape.ncolumns;
 
 	ExecClearTuple(slot);
@@ -431,7 +400,7 @@ static void
 let_go(EventReceiver *r)
 {
 	if (r->holds)
-		tuplesort_puttupleslot(r->sort, r->held);
+		tuplesort_puttupleslot(r->sorter.sort, r->held);
 	r->holds = false;
 }
 
@@ -486,12 +455,12 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	fill_sort_row(r, &place, type, columns, nulls);
 	if (type == CHANGE_TAKES && !r->flow->all_images && !r->undo)
 	{
-		ExecCopySlot(r->held, r->to_sort);
+		ExecCopySlot(r->held, r->sorter.row);
 		slot_getallattrs(r->held);
 		r->holds = true;
 	}
 	else
-		tuplesort_puttupleslot(r->sort, r->to_sort);
+		tuplesort_puttupleslot(r->sorter.sort, r->sorter.row);
 	return true;
 }
 
@@ -520,7 +489,6 @@ take_row(EventReceiver *r, TupleTableSlot *slot)
 	int64		change;
 	Place		place;
 
-	slot_getallattrs(slot);
 	columns = slot->tts_values + SORT_COLUMNS;
 	nulls = slot->tts_isnull + SORT_COLUMNS;
 	change = DatumGetInt64(slot->tts_values[SORT_CHANGE]);
@@ -528,7 +496,7 @@ take_row(EventReceiver *r, TupleTableSlot *slot)
 	place.timestamp = DatumGetTimestampTz(slot->tts_values[SORT_TIMESTAMP]);
 	place.ordinal = change >> CHANGE_BITS;
 
-	if (!same_key(r, columns))
+	if (!r->in_key || !scd2_same_key(r->flow, r->key, columns))
 	{
 		finish_key(r);
 		begin_key(r, columns);
@@ -574,39 +542,22 @@ begin_sort(EventReceiver *r)
 		{.attnum = SORT_CHANGE + 1, .less = Int8LessOperator}
 	};
 
-	r->sort = scd2_sort_by_key(r->flow, desc, SORT_COLUMNS, lengthof(then), then, TUPLESORT_NONE);
-	r->to_sort = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	scd2_sorter_begin(&r->sorter, r->flow, desc, SORT_COLUMNS, lengthof(then), then);
 	r->held = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	r->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-}
-
-static void
-end_sort(EventReceiver *r)
-{
-	ExecDropSingleTupleTableSlot(r->to_sort);
-	ExecDropSingleTupleTableSlot(r->held);
-	ExecDropSingleTupleTableSlot(r->sorted);
-	tuplesort_end(r->sort);
 }
 
 /* All rows are here: key by key. */
 static void
 take_rows(EventReceiver *r)
 {
-	tuplesort_performsort(r->sort);
 	if (r->ntruncates > 0)
 		scd2_work_truncated(r->work, r->truncates[0].timestamp);
-	/* A snapshot that sees what this transaction has done so far. */
-	PushActiveSnapshot(GetTransactionSnapshot());
-	scd2_work_start_lookups(r->work);
-	while (tuplesort_gettupleslot(r->sort, true, false, r->sorted, NULL))
-	{
-		CHECK_FOR_INTERRUPTS();
-		take_row(r, r->sorted);
-	}
+	scd2_sorter_turn(&r->sorter, r->work);
+	while (scd2_sorter_next(&r->sorter))
+		take_row(r, r->sorter.sorted);
 	finish_key(r);
-	scd2_work_stop_lookups(r->work);
-	PopActiveSnapshot();
+	scd2_sorter_end(&r->sorter, r->work);
+	ExecDropSingleTupleTableSlot(r->held);
 }
 
 /*
@@ -675,6 +626,5 @@ scd2_read_events(Scd2Work *work, Scd2Statement which, int nargs, const Datum *ar
 	run_query(&r, which, nargs, args);
 	MemoryContextSwitchTo(work->cxt);
 	take_rows(&r);
-	end_sort(&r);
 	MemoryContextSwitchTo(before);
 }
