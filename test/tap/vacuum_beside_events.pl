@@ -10,7 +10,7 @@ use Test::More;
 use Scd2;
 
 my $node = new_node('vacuum', 'pg_scd2.max_apply_workers = 2', 'vacuum_cost_delay = 0', 'autovacuum = off');
-$node->safe_psql('postgres', 'CREATE EXTENSION pg_scd2; CREATE EXTENSION amcheck; CREATE EXTENSION pgstattuple');
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_scd2; CREATE EXTENSION amcheck; CREATE EXTENSION pageinspect; CREATE EXTENSION pgstattuple');
 wait_capture($node);
 $node->safe_psql('postgres', slurp_file('../oracle/events.sql'));
 # A window of keys is written, the one far behind it deleted, from time to time all of it comes again.
@@ -41,11 +41,34 @@ for my $round (1 .. 4)
     }
     finish_writer($writer);
     sync($node);
-    is($node->safe_psql('postgres', q{SELECT differences('h', 'k, p, t, u, __start_at, __end_at', format('k, p, t, u, start, "end" FROM (%s) AS x', expected('ev', 's::int', 't', NULL, '{}')))}), '0', "history, round $round");
-    is($node->safe_psql('postgres', q{SELECT differences('c', 'k, p, t, u', format('k, p, t, u FROM (%s) AS x WHERE "end" IS NULL', expected('ev', 's::int', 't, u', NULL, '{}')))}), '0', "current rows, round $round");
-    is($node->safe_psql('postgres', "SELECT bt_index_check(i, true) FROM unnest('{" . join(',', @indexes) . "}'::regclass[]) AS i"), "\n\n\n", "indexes are whole, round $round");
+    compare("round $round");
 }
 cmp_ok($deleted, '>', 0, 'pages of indexes were deleted meanwhile');
+
+$node->safe_psql('postgres', 'CREATE INDEX ON c (u)');	# no update leaves the indexes alone
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM c');
+for my $round (1 .. 15)
+{
+    $node->safe_psql('postgres', "INSERT INTO ev SELECT k, 'p', chr(97 + $round % 3), $round, moment(100), CASE WHEN (k + $round) % 9 = 0 THEN 'D' ELSE 'U' END, false FROM generate_series(0, 799) AS k");
+    sync($node);
+}
+cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM generate_series(1, pg_relation_size('c_pkey') / current_setting('block_size')::int - 1) AS b, bt_page_items('c_pkey', b) WHERE tids IS NOT NULL}),
+    '>', 0, 'there are lists of versions');
+compare('with an old state in view');
+$session->quit;
+$node->safe_psql('postgres', "INSERT INTO ev SELECT k, 'p', 'z', 3, moment(1), 'U', false FROM generate_series(0, 799) AS k");
+sync($node);
+compare('once it is not');
 is($node->safe_psql('postgres', q{SELECT flow || ' ' || coalesce(last_error, '') FROM scd2.flows WHERE state <> 'running' OR last_error IS NOT NULL}), '', 'no flow failed');
 cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM ev'), '>', 20000, 'there was something to do');
 done_testing();
+
+sub compare
+{
+    my ($when) = @_;
+    is($node->safe_psql('postgres', q{SELECT differences('h', 'k, p, t, u, __start_at, __end_at', format('k, p, t, u, start, "end" FROM (%s) AS x', expected('ev', 's::int', 't', NULL, '{}')))}), '0', "history, $when");
+    is($node->safe_psql('postgres', q{SELECT differences('c', 'k, p, t, u', format('k, p, t, u FROM (%s) AS x WHERE "end" IS NULL', expected('ev', 's::int', 't, u', NULL, '{}')))}), '0', "current rows, $when");
+    is($node->safe_psql('postgres', "SELECT bt_index_check(i, true) FROM unnest('{" . join(',', @indexes) . "}'::regclass[]) AS i"), "\n\n\n", "indexes are whole, $when");
+    return;
+}
