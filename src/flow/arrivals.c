@@ -770,23 +770,6 @@ read_all(ArrivalReceiver *r, Scd2Statement which, int nargs, const Datum *args)
 		elog(ERROR, "reading events failed: %s", SPI_result_code_string(result));
 }
 
-static void
-set_up_timeline(ArrivalReceiver *r)
-{
-	Scd2Flow   *flow = r->flow;
-
-	r->timeline = (Scd2Timeline){
-		.shape = &flow->shape,
-		.scd_type = flow->scd_type,
-		.compare = flow->sequence_compare,
-		.collation = flow->sequence_collation,
-		.sequence_typlen = flow->sequence_typlen,
-		.sequence_typbyval = flow->sequence_typbyval,
-		.remembers = true,
-		.remembers_places = flow->others || flow->shape.ignores_null != NULL,
-		.use = {.arg = r, .next_row = give_row, .next_memory = give_memory, .image_before = give_image_before, .in_scope = is_in_scope, .change = take_change, .remember = take_memory}};
-}
-
 /*
  * Reads events by one of the READ statements and has the batch collect the changes of rows and
  * memory that follow from them.
@@ -806,7 +789,10 @@ scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *
 	MemoryContext before = MemoryContextSwitchTo(work->cxt);
 
 	scd2_use_settings(flow, which);
-	set_up_timeline(&r);
+	r.timeline = scd2_work_timeline(work, (Scd2TimelineUse){
+		.arg = &r, .next_row = give_row, .next_memory = give_memory, .image_before = give_image_before,
+		.in_scope = is_in_scope, .change = take_change, .remember = take_memory
+	});
 	begin_sort(&r);
 	read_all(&r, which, nargs, args);
 	raise_invalid(&r);

@@ -153,28 +153,15 @@ take_memory(void *arg, const Scd2Memory *was, const Scd2Memory *now)
 static Scd2Timeline
 make_timeline(TakenSnapshot *s)
 {
-	Scd2Flow   *flow = s->flow;
-	bool		remembers = s->work->recall != NULL;
-
-	return (Scd2Timeline){
-		.shape = &flow->shape,
-		.scd_type = flow->scd_type,
-		.compare = flow->sequence_compare,
-		.collation = flow->sequence_collation,
-		.sequence_typlen = flow->sequence_typlen,
-		.sequence_typbyval = flow->sequence_typbyval,
-		.remembers = remembers,
-		.remembers_places = s->flow->others || flow->shape.ignores_null != NULL,
-		.marks = s->work->marks,
-		.nmarks = s->work->nmarks,
-		.use = {
-			.arg = s,
-			.next_row = give_row,
-			.next_memory = remembers ? give_memory : NULL,
-			.image_before = give_image_before,
-			.in_scope = is_in_scope,
-			.change = take_change,
-			.remember = take_memory}};
+	return scd2_work_timeline(s->work, (Scd2TimelineUse){
+		.arg = s,
+		.next_row = give_row,
+		.next_memory = s->work->recall != NULL ? give_memory : NULL,
+		.image_before = give_image_before,
+		.in_scope = is_in_scope,
+		.change = take_change,
+		.remember = take_memory
+	});
 }
 
 static void

@@ -510,22 +510,6 @@ read_inside(Scd2Timeline *t)
 	return true;
 }
 
-/*
- * The first row given is of no concern if something later, still below all that is new, is
- * remembered. (What is remembered of its end was not given.)
- */
-static void
-skip_row_before(Scd2Timeline *t)
-{
-	Scd2Row    *row = peek_row(t);
-	Scd2Memory *memory = peek_memory(t);
-
-	if (row != NULL && !row->open && memory != NULL &&
-		compare(t, row->end, memory->sequence) < 0 && compare(t, memory->sequence, t->new.sequence) < 0)
-		t->next_row = NULL;
-	t->started = true;
-}
-
 /* Reads the next old event into t->old, if it is not there yet. False: there is none. */
 static bool
 peek_old(Scd2Timeline *t)
@@ -535,8 +519,6 @@ peek_old(Scd2Timeline *t)
 
 	if (t->old.valid || t->old_done)
 		return t->old.valid;
-	if (!t->started)
-		skip_row_before(t);
 	memset(&t->old, 0, sizeof(t->old));
 	if (t->inside == NULL || !read_inside(t))
 	{

@@ -212,7 +212,7 @@ typedef struct Scd2Timeline
 	bool		ending;			/* there are no more */
 
 	/* What is there, read ahead. */
-	bool		started;
+	bool		started;		/* type 1, where NULL says nothing */
 	Scd2Row    *next_row;
 	Scd2Memory *next_memory;
 	bool		rows_done;

@@ -183,6 +183,28 @@ scd2_work_end(Scd2Work *work)
 }
 
 /*
+ * A timeline for the keys of the flow, with the marks known so far.
+ */
+Scd2Timeline
+scd2_work_timeline(Scd2Work *work, Scd2TimelineUse use)
+{
+	Scd2Flow   *flow = work->flow;
+
+	return (Scd2Timeline){
+		.shape = &flow->shape,
+		.scd_type = flow->scd_type,
+		.compare = flow->sequence_compare,
+		.collation = flow->sequence_collation,
+		.sequence_typlen = flow->sequence_typlen,
+		.sequence_typbyval = flow->sequence_typbyval,
+		.remembers = work->recall != NULL,
+		.remembers_places = flow->others || flow->shape.ignores_null != NULL,
+		.marks = work->marks,
+		.nmarks = work->nmarks,
+		.use = use};
+}
+
+/*
  * Lookups see what the active snapshot sees, which must live until they stop.
  */
 void

@@ -83,6 +83,7 @@ typedef struct Scd2Work
 /* work.c */
 extern Scd2Work *scd2_work_begin(Scd2Flow *flow);
 extern void scd2_work_end(Scd2Work *work);
+extern Scd2Timeline scd2_work_timeline(Scd2Work *work, Scd2TimelineUse use);
 extern void scd2_work_emit(void *work, const Scd2Change *change);
 extern void scd2_work_truncated(Scd2Work *work, TimestampTz at);
 extern void scd2_work_touch(Scd2Work *work, const Scd2Row *row);
