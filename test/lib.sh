@@ -22,9 +22,9 @@ say() { printf '%s\n' "$*" >&2; }
 
 server_path() { "$SOURCE_PG_CONFIG" "--$1"; }
 
-# The major version whose packages are asked for when there is no server yet: the distribution's own.
+# The major version whose packages are asked for when there is no server yet: the distribution's own. Nothing if apt has no lists. apt translates its words.
 default_major() {
-    apt-cache depends postgresql 2>/dev/null | sed -nE 's/.*Depends: postgresql-([0-9]+)$/\1/p' | head -1
+    LC_ALL=C LANGUAGE='' apt-cache depends postgresql 2>/dev/null | sed -nE 's/.*Depends: postgresql-([0-9]+)$/\1/p' | head -1
 }
 
 major_version() {
@@ -33,18 +33,39 @@ major_version() {
     echo "${major:-$(default_major)}"
 }
 
+# Packages of Debian for a major version. Without one: those that bring whichever version the distribution has.
+server_package() { echo "postgresql${1:+-$1}"; }
+headers_package() { echo "postgresql-server-dev-${1:-all}"; }
+pgtap_package() { echo "postgresql-${1:+$1-}pgtap"; }
+
+# Each file that is needed is looked for itself: pg_config comes with the client library and pgxs.mk with the client's programs, and both name folders
+# that other packages fill.
+has_server() { [ -x "$(server_path bindir 2>/dev/null)/postgres" ]; }
+has_headers() { [ -e "$(server_path includedir-server 2>/dev/null)/postgres.h" ] && [ -e "$(server_path pgxs 2>/dev/null)" ]; }
+has_regress() { [ -x "$(dirname "$(server_path pgxs 2>/dev/null)")/../test/regress/pg_regress" ]; }
+has_pgtap() { [ -e "$(server_path sharedir 2>/dev/null)/extension/pgtap.control" ]; }
+has_libc_headers() { [ -e /usr/include/stdio.h ] || echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1; }
+
 # One package a line that is missing for the tests, by its Debian name.
 missing_packages() {
     local major
     major=$(major_version)
     command -v gcc >/dev/null || echo gcc
+    has_libc_headers || echo libc6-dev
     command -v make >/dev/null || echo make
-    [ -e "$(server_path pgxs 2>/dev/null)" ] || echo "postgresql-server-dev-$major"
-    [ -x "$(server_path bindir 2>/dev/null)/postgres" ] || echo "postgresql-$major"
+    has_headers || headers_package "$major"
+    has_server || server_package "$major"
     if [ "${1:-}" = tests ]; then
-        [ -e "$(server_path sharedir 2>/dev/null)/extension/pgtap.control" ] || echo "postgresql-$major-pgtap"
+        has_regress || headers_package "$major"
+        has_pgtap || pgtap_package "$major"
         perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
     fi
+}
+
+say_missing() {
+    say "missing: $1"
+    say "on Debian: sudo apt-get update && sudo apt-get install $1   (another server: PG_CONFIG=/path/to/its/pg_config)"
+    exit 1
 }
 
 # require_packages [tests]: root gets what is missing by apt, others are told.
@@ -53,20 +74,15 @@ require_packages() {
     missing=$(missing_packages "$@" | sort -u | xargs)
     [ -n "$missing" ] || return 0
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        say "missing: $missing"
-        say "on Debian: sudo apt-get install $missing   (another server: PG_CONFIG=/path/to/its/pg_config)"
-        exit 1
+        say_missing "$missing"
     fi
-    say "installing $missing"
     apt-get -qq update >&2 || true
     missing=$(missing_packages "$@" | sort -u | xargs) # the version is known only now if the lists were empty
+    say "installing $missing"
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing >/dev/null </dev/null
-    missing=$(missing_packages "$@" | xargs)
-    [ -z "$missing" ] || {
-        say "still missing after apt-get install: $missing"
-        exit 1
-    }
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends $missing >/dev/null </dev/null || true
+    missing=$(missing_packages "$@" | sort -u | xargs)
+    [ -z "$missing" ] || say_missing "$missing"
 }
 
 #-------- not as root --------
