@@ -36,6 +36,9 @@ SELECT scd2.create_auto_cdc_flow('x', 'seen', '{id}', 'day', once => true, refre
 SELECT scd2.create_auto_cdc_flow('x', 'seen', '{nope}', 'day', once => true);
 CREATE ROLE flow_once_stranger;
 GRANT USAGE, CREATE ON SCHEMA flow_once TO flow_once_stranger;
+SET ROLE flow_once_stranger;
+SELECT scd2.create_auto_cdc_flow('x', 'seen', '{id}', 'day', once => true);
+RESET ROLE;
 GRANT SELECT ON seen TO flow_once_stranger;
 SET ROLE flow_once_stranger;
 SELECT scd2.create_auto_cdc_flow('x', 'seen', '{id}', 'day', once => true);

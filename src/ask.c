@@ -6,6 +6,9 @@
  * indexes and its check constraints are simplified, and functions that their owner declared
  * immutable are called for it. So no privileged function queries a user's relation itself. It asks
  * here: as_owner() runs the query as the relation's owner, has_rows() needs no query.
+ *
+ * For the same reason a superuser who reads a feed by one of our functions reads it as its owner
+ * (read_rows()). Everybody else reads it as himself, under the policies that concern him.
  */
 #include "postgres.h"
 
@@ -14,11 +17,19 @@
 #include "access/tableam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "executor/tstoreReceiver.h"
 #include "executor/tuptable.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tcop/dest.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -27,6 +38,8 @@
 PG_FUNCTION_INFO_V1(scd2_as_owner);
 PG_FUNCTION_INFO_V1(scd2_has_rows);
 PG_FUNCTION_INFO_V1(scd2_alter_as_owner);
+PG_FUNCTION_INFO_V1(scd2_reads_as_owner);
+PG_FUNCTION_INFO_V1(scd2_read_rows);
 
 static Oid
 owner_of(Oid relid)
@@ -91,6 +104,59 @@ scd2_alter_as_owner(PG_FUNCTION_ARGS)
 	SPI_finish();
 	scd2_become_self_again(&self);
 	PG_RETURN_VOID();
+}
+
+/* scd2._reads_as_owner(relation regclass): is the caller a superuser, and the relation's owner none? */
+Datum
+scd2_reads_as_owner(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(superuser() && !superuser_arg(owner_of(PG_GETARG_OID(0))));
+}
+
+/* Those of the function at hand that are parameters of its query, from argument "first" on. */
+static ParamListInfo
+parameters(FunctionCallInfo fcinfo, int first)
+{
+	int			n = PG_NARGS() - first;
+	ParamListInfo params = makeParamList(n);
+
+	for (int i = 0; i < n; i++)
+	{
+		params->params[i].value = PG_GETARG_DATUM(first + i);
+		params->params[i].isnull = PG_ARGISNULL(first + i);
+		params->params[i].pflags = PARAM_FLAG_CONST;
+		params->params[i].ptype = get_fn_expr_argtype(fcinfo->flinfo, first + i);
+	}
+	return params;
+}
+
+/*
+ * scd2._read_rows(row anyelement, relation regclass, query text, …): the rows of a query, read as
+ * the relation's owner, or, unless the caller is a superuser, as himself. What follows are $1, $2 …
+ * Errors: 42501 row security would hide rows from the owner; those of the query.
+ */
+Datum
+scd2_read_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	SPIExecuteOptions options = {.read_only = func_volatile(fcinfo->flinfo->fn_oid) != PROVOLATILE_VOLATILE};
+	Scd2Identity self;
+	Oid			owner = owner_of(PG_GETARG_OID(1));
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	options.dest = CreateDestReceiver(DestTuplestore);
+	SetTuplestoreDestReceiverParams(options.dest, result->setResult, result->econtext->ecxt_per_query_memory, false, NULL, NULL);
+	options.params = parameters(fcinfo, 3);
+	if (!superuser() || superuser_arg(owner))
+		owner = GetUserId();
+	scd2_become(owner, &self);
+	(void) set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	SPI_connect();
+	if (SPI_execute_extended(text_to_cstring(PG_GETARG_TEXT_PP(2)), &options) != SPI_OK_SELECT)
+		elog(ERROR, "could not execute \"%s\"", text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	SPI_finish();
+	scd2_become_self_again(&self);
+	return (Datum) 0;
 }
 
 /* A table without storage of its own (a foreign one) may have rows. */

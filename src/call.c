@@ -11,7 +11,8 @@
  * function alone cannot learn who called it: current_user is its owner, session_user may be
  * somebody else.)
  *
- * The twin checks what the role may do.
+ * The twin checks what the role may do. Code of users that runs in a worker may ask, but not change
+ * anything or wait: the worker would meet its own locks, or wait for itself.
  *
  * Settings of the session that change what SQL text means are set to what our text was written for
  * (an expression must mean the same here, where it is checked, and in the worker), and a
@@ -34,6 +35,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/worker.h"
 
 PG_FUNCTION_INFO_V1(scd2_call_internal);
 
@@ -42,6 +44,19 @@ PG_FUNCTION_INFO_V1(scd2_call_internal);
  * Right only while its twin runs.
  */
 List	   *scd2_caller_path = NIL;
+
+/*
+ * Raises 55000 in a worker. "function": of schema scd2.
+ */
+void
+scd2_refuse_in_worker(const char *function)
+{
+	if (scd2_in_worker)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("scd2.%s() cannot be called by code that runs in a worker", function),
+				 errdetail("A trigger, expression or view of a flow may read histories and feeds, no more.")));
+}
 
 /* Finds the twin of a public function: same name, same arguments after a leading oid. */
 static Oid
@@ -55,6 +70,8 @@ find_twin(Oid public_oid)
 	if (!HeapTupleIsValid(tup))
 		elog(ERROR, "cache lookup failed for function %u", public_oid);
 	proc = (Form_pg_proc) GETSTRUCT(tup);
+	if (proc->provolatile == PROVOLATILE_VOLATILE)
+		scd2_refuse_in_worker(NameStr(proc->proname));
 	types[0] = OIDOID;
 	memcpy(types + 1, proc->proargtypes.values, proc->pronargs * sizeof(Oid));
 	twin = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,

@@ -30,6 +30,7 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -76,6 +77,28 @@ scd2_read_exact(BufFile *file, void *to, size_t size)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not read from temporary file")));
+#endif
+}
+
+/* 16 keeps what a member inherits apart from what it may become. */
+static inline bool
+scd2_can_set_role(Oid member, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return member_can_set_role(member, role);
+#else
+	return is_member_of_role(member, role);
+#endif
+}
+
+/* 16 has errors saved on request. Raises 42602 for what is no name. */
+static inline List *
+scd2_name_list(const char *text)
+{
+#if PG_VERSION_NUM >= 160000
+	return stringToQualifiedNameList(text, NULL);
+#else
+	return stringToQualifiedNameList(text);
 #endif
 }
 

@@ -8,6 +8,9 @@
  * LISTEN), and with search_path pinned to pg_catalog, so that an unqualified name means what it
  * meant when it was checked.
  *
+ * Who becomes a superuser has only functions run that superusers own (worker/code.c). In a worker
+ * that is so from its beginning; in a session from here to the end, but for what its caches have.
+ *
  * After an error nothing has to be undone by hand: ending the (sub)transaction restores user,
  * security context and settings.
  */
@@ -17,6 +20,8 @@
 #include "utils/guc.h"
 
 #include "identity.h"
+#include "worker/code.h"
+#include "worker/worker.h"
 
 /*
  * Becomes "role" until scd2_become_self_again(). "before" is filled in, owned by the caller. May be nested.
@@ -32,11 +37,30 @@ scd2_become(Oid role, Scd2Identity *before)
 	SetUserIdAndSecContext(role,
 						   before->sec_context | SECURITY_LOCAL_USERID_CHANGE |
 							   SECURITY_RESTRICTED_OPERATION);
+	before->code_rules = 0;
+	if (!scd2_in_worker && superuser_arg(role))
+	{
+		scd2_code_begin(SCD2_CODE_OF_SUPERUSERS);
+		before->code_rules++;
+	}
+}
+
+/*
+ * After scd2_become() of a superuser: functions of everybody may run as him, which are refused
+ * otherwise.
+ */
+void
+scd2_trust_code(Scd2Identity *before)
+{
+	scd2_code_begin(SCD2_CODE_ANY);
+	before->code_rules++;
 }
 
 void
 scd2_become_self_again(const Scd2Identity *before)
 {
+	for (int i = 0; i < before->code_rules; i++)
+		scd2_code_end();
 	AtEOXact_GUC(false, before->guc_nestlevel);
 	SetUserIdAndSecContext(before->userid, before->sec_context);
 }

@@ -10,9 +10,11 @@ typedef struct Scd2Identity
 	Oid			userid;
 	int			sec_context;
 	int			guc_nestlevel;
+	int			code_rules;		/* of what may run (worker/code.h), begun with this */
 } Scd2Identity;
 
 extern void scd2_become(Oid role, Scd2Identity *before);
+extern void scd2_trust_code(Scd2Identity *before);
 extern void scd2_become_self_again(const Scd2Identity *before);
 
 #endif							/* SCD2_IDENTITY_H */

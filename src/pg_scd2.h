@@ -41,5 +41,6 @@ extern int	scd2_debug_owners_code_limit;	/* ms */
 extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */
+extern void scd2_refuse_in_worker(const char *function);
 
 #endif							/* PG_SCD2_H */

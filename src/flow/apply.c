@@ -26,6 +26,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -33,9 +34,9 @@
 #include "flow/apply.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
+#include "flow/rights.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
-#include "identity.h"
 
 /*
  * One transaction never takes more than this; it bounds how long a target stays locked and what a
@@ -62,8 +63,12 @@ hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
 	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark ||
 		hint->version <= repaired)
 		return false;
-	/* Who was granted the feed has no rights on its partitions, and reads it as a whole. */
-	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+	/*
+	 * Who was granted the feed has no rights on its partitions, and reads it as a whole; so does he
+	 * whom row security concerns (the executor decides).
+	 */
+	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK ||
+		check_enable_rls(flow->feed, InvalidOid, true) == RLS_ENABLED)
 		return false;
 	leaf = table_open(hint->leaf, AccessShareLock);
 	if (!flow->stale && scd2_relation_storage(leaf) == hint->storage &&
@@ -211,7 +216,6 @@ next_skip(const Scd2Flow *flow, int64 watermark)
 static int64
 count_events(Scd2Flow *flow, int64 version, TimestampTz *at)
 {
-	Relation	target = table_open(flow->target, AccessShareLock);
 	Oid			types[] = {INT8OID};
 	Datum		args[] = {Int64GetDatum(version)};
 	StringInfoData sql;
@@ -223,8 +227,7 @@ count_events(Scd2Flow *flow, int64 version, TimestampTz *at)
 	initStringInfo(&sql);
 	scd2_sql(&sql, "SELECT count(*), max(_commit_timestamp) FROM %s WHERE _commit_version = $1 AND _change_type", flow->feed_sql);
 	appendStringInfoString(&sql, flow->input == SCD2_EVENTS || flow->input == SCD2_APPEND ? " = 'insert'" : " <> 'update_preimage'");
-	scd2_become(target->rd_rel->relowner, &self);
-	table_close(target, NoLock);
+	scd2_flow_become(flow, &self);
 	if (SPI_execute_with_args(sql.data, 1, types, args, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
 	scd2_become_self_again(&self);

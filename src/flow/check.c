@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -31,6 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 #include "utils/varlena.h"
@@ -47,6 +49,7 @@ PG_FUNCTION_INFO_V1(scd2_sequence_expression);
 PG_FUNCTION_INFO_V1(scd2_expression_columns);
 PG_FUNCTION_INFO_V1(scd2_check_immutable);
 PG_FUNCTION_INFO_V1(scd2_check_version_query);
+PG_FUNCTION_INFO_V1(scd2_expression_owners);
 PG_FUNCTION_INFO_V1(scd2_lock_flow);
 PG_FUNCTION_INFO_V1(scd2_lock_target);
 
@@ -169,11 +172,12 @@ position_in_expression(void *expression)
 
 /*
  * The expression over the columns of the relation, made explicit to type "wanted" (InvalidOid:
- * whatever it is). Parses under the current search_path, which in twins is pg_catalog, as when the
+ * whatever it is). Parses as the role that will evaluate it, for to read a literal can run the check
+ * of a user's domain; and under the current search_path, which in twins is pg_catalog, as when the
  * worker evaluates it.
  */
 static Node *
-transform(char *expression, Relation rel, Oid wanted, const char *argument)
+transform(char *expression, Relation rel, Oid wanted, const char *argument, Oid role)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
@@ -183,8 +187,7 @@ transform(char *expression, Relation rel, Oid wanted, const char *argument)
 	ErrorContextCallback context = {error_context_stack, position_in_expression, expression};
 
 	error_context_stack = &context;
-	/* To read a literal can run the check of a user's domain. */
-	scd2_become(rel->rd_rel->relowner, &self);
+	scd2_become(role, &self);
 	pstate->p_sourcetext = expression;
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
@@ -207,19 +210,19 @@ scd2_check_expression(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
 
-	(void) transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, PG_GETARG_OID(2), text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	(void) transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, PG_GETARG_OID(2), text_to_cstring(PG_GETARG_TEXT_PP(3)), PG_GETARG_OID(4));
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }
 
-/* scd2_internal.check_immutable(expression text, relation oid, argument text) */
+/* scd2_internal.check_immutable(expression text, relation oid, argument text, role oid) */
 Datum
 scd2_check_immutable(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
 	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(2));
 
-	if (contain_mutable_functions(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument)))
+	if (contain_mutable_functions(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument, PG_GETARG_OID(3))))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("%s must use immutable functions only", argument),
 						errdetail("The target is for several flows: what a snapshot says has to be remembered, and must not depend on when it is asked.")));
@@ -282,7 +285,8 @@ Datum
 scd2_expression_columns(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
-	Datum		columns = columns_used(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, text_to_cstring(PG_GETARG_TEXT_PP(2))), rel);
+	Node	   *expr = transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, text_to_cstring(PG_GETARG_TEXT_PP(2)), PG_GETARG_OID(3));
+	Datum		columns = columns_used(expr, rel);
 
 	table_close(rel, NoLock);
 	PG_RETURN_DATUM(columns);
@@ -296,7 +300,7 @@ scd2_sequence_expression(PG_FUNCTION_ARGS)
 {
 	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
 	char	   *argument = text_to_cstring(PG_GETARG_TEXT_PP(2));
-	Node	   *expr = transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument);
+	Node	   *expr = transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, argument, PG_GETARG_OID(3));
 	Oid			type = exprType(expr);
 	TupleDesc	desc;
 	Datum		values[3];
@@ -313,6 +317,62 @@ scd2_sequence_expression(PG_FUNCTION_ARGS)
 	values[2] = columns_used(expr, rel);
 	table_close(rel, NoLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+static bool
+note_owner(Oid function, void *owners)
+{
+	HeapTuple	tuple;
+
+	if (function < FirstNormalObjectId)
+		return false;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	if (HeapTupleIsValid(tuple))
+	{
+		*(List **) owners = list_append_unique_oid(*(List **) owners, ((Form_pg_proc) GETSTRUCT(tuple))->proowner);
+		ReleaseSysCache(tuple);
+	}
+	return false;
+}
+
+/* Functions, also behind operators and casts; the checks of domains are their types' owners'. */
+static bool
+collect_owners(Node *node, void *owners)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, CoerceToDomain) && ((CoerceToDomain *) node)->resulttype >= FirstNormalObjectId)
+	{
+		HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(((CoerceToDomain *) node)->resulttype));
+
+		if (HeapTupleIsValid(tuple))
+		{
+			*(List **) owners = list_append_unique_oid(*(List **) owners, ((Form_pg_type) GETSTRUCT(tuple))->typowner);
+			ReleaseSysCache(tuple);
+		}
+	}
+	(void) check_functions_in_node(node, note_owner, owners);
+	return expression_tree_walker(node, collect_owners, owners);
+}
+
+/* scd2_internal.expression_owners(expression text, relation oid, role oid): NULL if there are none. */
+Datum
+scd2_expression_owners(PG_FUNCTION_ARGS)
+{
+	Relation	rel = table_open(PG_GETARG_OID(1), AccessShareLock);
+	List	   *owners = NIL;
+	ListCell   *cell;
+	Datum	   *elements;
+	int			n = 0;
+
+	(void) collect_owners(transform(text_to_cstring(PG_GETARG_TEXT_PP(0)), rel, InvalidOid, "expression", PG_GETARG_OID(2)), &owners);
+	table_close(rel, NoLock);
+	if (owners == NIL)
+		PG_RETURN_NULL();
+	elements = palloc(list_length(owners) * sizeof(Datum));
+	foreach(cell, owners)
+		elements[n++] = ObjectIdGetDatum(lfirst_oid(cell));
+	PG_RETURN_ARRAYTYPE_P(construct_array(elements, n, OIDOID, sizeof(Oid), true, TYPALIGN_INT));
 }
 
 static Oid

@@ -204,7 +204,7 @@ scd2_key_fingerprint(PG_FUNCTION_ARGS)
 	flow = scd2_flow_load(PG_GETARG_INT32(0));
 	hash = palloc0((flow->nkeys + 1) * sizeof(KeyHash));
 	target = table_open(flow->target, AccessShareLock);
-	scd2_become(target->rd_rel->relowner, &self);
+	scd2_become(flow->author, &self);
 	hashes = find_hash_functions(flow, hash);
 	if (hashes)
 		result = fingerprint(flow, hash, (uint64) PG_GETARG_INT64(2), read_key(flow, PG_GETARG_JSONB_P(1)));

@@ -31,6 +31,7 @@
 #include "compat.h"
 #include "flow/erase.h"
 #include "flow/flow.h"
+#include "flow/rights.h"
 #include "flow/statements.h"
 
 /* All loaded flows, for the invalidation callback. */
@@ -73,7 +74,7 @@ field_array(const char *name, int *n)
 }
 
 static const char definition_query[] =
-	"SELECT f.name, f.definition, f.scd_type, f.feed_id, f.starting_version, scd2._foreign_until() AS foreign_until, f.initial_start, f.start_column, f.end_column, f.current_column,"
+	"SELECT f.name, f.definition, f.author::oid AS author, f.trusted, f.scd_type, f.feed_id, f.starting_version, scd2._foreign_until() AS foreign_until, f.initial_start, f.start_column, f.end_column, f.current_column,"
 	"       f.keys::text[] AS keys, f.columns::text[] AS columns, f.tracked::text[] AS tracked, f.settings,"
 	"       f.input, f.sequence_by, f.sequence_column, f.delete_sequence_by, f.end_sequence_by, f.apply_as_deletes, f.apply_as_truncates, f.source_filter, f.on_invalid_event, f.max_lateness, f.purged_before, f.once, f.absent::text[] AS absent, f.ignores_null::text[] AS ignores_null,"
 	"       f.scope, f.delete_absent, f.max_delete_fraction, f.version_query, f.once OR f.refresh_interval > '0' AS takes_snapshots, pg_catalog.to_regtype(f.sequence_type)::oid AS sequence_type, f.memory_name IS NOT NULL AS remembers,"
@@ -225,6 +226,8 @@ read_definition(Scd2Flow *flow)
 	flow->name = field("name");
 	flow->activity = psprintf("applying flow \"%s\"", flow->name);
 	flow->definition = field_int("definition", 0);
+	flow->author = field_int("author", InvalidOid);
+	flow->trusted = field_is_true("trusted");
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
 	read_events_definition(flow);
@@ -480,43 +483,6 @@ read_skips(Scd2Flow *flow)
 		flow->skips[i] = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
 }
 
-static Oid
-relation_owner(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
-}
-
-/*
- * The flow reads source and feed as the target's owner, and to plan that is to run what their owner
- * wrote. When it was created, that was never a superuser for others; roles and owners change. So
- * this is looked at when it is loaded, and before each batch.
- */
-void
-scd2_flow_check_owner(Scd2Flow *flow)
-{
-	const Oid	reads[] = {flow->feed, flow->source};
-	Oid			owner = relation_owner(flow->target);
-
-	for (int i = 0; i < lengthof(reads) && superuser_arg(owner); i++)
-	{
-		Oid			other = OidIsValid(reads[i]) ? relation_owner(reads[i]) : InvalidOid;
-
-		if (OidIsValid(other) && !superuser_arg(other))
-			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-							errmsg("target %s belongs to a superuser, \"%s\" does not", flow->target_sql, get_rel_name(reads[i])),
-							errdetail("The worker would run what the owner of the source wrote as a superuser."),
-							errhint("ALTER TABLE %s OWNER TO %s;", flow->target_sql, quote_identifier(GetUserNameFromId(other, false)))));
-	}
-}
-
 /*
  * Loads a flow's definition and layout; within a transaction, connected to SPI. Raises what does
  * not fit any more.
@@ -534,7 +500,7 @@ scd2_flow_load(int flow_id)
 	AcceptInvalidationMessages();
 	changed_while_loading = false;
 	read_definition(flow);
-	scd2_flow_check_owner(flow);
+	scd2_flow_check_author(flow);
 	find_leaf(flow);
 	read_layout(flow);
 	read_memory_layout(flow);

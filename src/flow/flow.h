@@ -113,6 +113,8 @@ typedef struct Scd2Flow
 	char	   *initial_start;	/* NULL: the beginning */
 	List	   *settings;		/* "name=value" */
 
+	Oid			author;			/* the role that it was written for, and acts as (rights.c) */
+	bool		trusted;		/* a superuser's word: the code of others may run as him */
 	Oid			target;
 	Oid			target_index;	/* primary key */
 	Oid			source;
@@ -191,7 +193,6 @@ typedef struct Scd2Flow
 } Scd2Flow;
 
 extern Scd2Flow *scd2_flow_load(int flow_id);
-extern void scd2_flow_check_owner(Scd2Flow *flow);
 extern void scd2_flow_free(Scd2Flow *flow);
 extern void scd2_flow_watch(void);
 extern void scd2_use_written_settings(List *settings);

@@ -23,9 +23,9 @@
 #include "utils/rel.h"
 
 #include "flow/marks.h"
+#include "flow/rights.h"
 #include "flow/scope.h"
 #include "flow/timeline.h"
-#include "identity.h"
 
 /* As in the workers (worker.c). */
 static const char *const text_settings[][2] = {
@@ -39,11 +39,9 @@ static const char *const text_settings[][2] = {
 static int
 become_owner(Scd2Flow *flow, Scd2Identity *before)
 {
-	Relation	target = table_open(flow->target, AccessShareLock);
 	int			nest;
 
-	scd2_become(target->rd_rel->relowner, before);
-	table_close(target, NoLock);
+	scd2_flow_become(flow, before);
 	nest = NewGUCNestLevel();
 	for (int i = 0; i < lengthof(text_settings); i++)
 		(void) set_config_option(text_settings[i][0], text_settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -99,14 +97,12 @@ scd2_sequence_value(Scd2Flow *flow, const char *text)
 Datum
 scd2_sequence_from_user(Scd2Flow *flow, char *text)
 {
-	Relation	target = table_open(flow->target, AccessShareLock);
 	Scd2Identity self;
 	Oid			input;
 	Oid			ioparam;
 	Datum		sequence;
 
-	scd2_become(target->rd_rel->relowner, &self);
-	table_close(target, NoLock);
+	scd2_flow_become(flow, &self);
 	getTypeInputInfo(flow->sequence_type, &input, &ioparam);
 	sequence = OidInputFunctionCall(input, text, ioparam, -1);
 	scd2_become_self_again(&self);

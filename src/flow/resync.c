@@ -33,6 +33,7 @@
 #include "flow/resync.h"
 #include "identity.h"
 #include "worker/failpoint.h"
+#include "worker/marks.h"
 #include "worker/sync.h"
 #include "worker/worker.h"
 
@@ -43,6 +44,7 @@ typedef struct Repair
 {
 	bool		wait;
 	Oid			owner;
+	Oid			feed;
 	char	   *remove;
 	char	   *statement;		/* NULL: nothing can be compared */
 	Datum		known;			/* columns that are compared, if "statement" */
@@ -121,7 +123,8 @@ make_plan(int feed_id, Repair *plan)
 	TupleDesc	desc;
 	bool		isnull;
 
-	query("SELECT wait, owner, remove, statement, whole, known, truncated FROM scd2_internal.resync_plan($1)", 1, types, values, NULL);
+	query("SELECT p.wait, p.owner, p.remove, p.statement, p.whole, p.known, p.truncated, f.feed_relid::oid"
+		  " FROM scd2_internal.resync_plan($1) AS p LEFT JOIN scd2_internal.feed AS f ON f.feed_id = $1", 1, types, values, NULL);
 	tup = SPI_tuptable->vals[0];
 	desc = SPI_tuptable->tupdesc;
 	plan->wait = DatumGetBool(SPI_getbinval(tup, desc, 1, &isnull));
@@ -134,6 +137,7 @@ make_plan(int feed_id, Repair *plan)
 	plan->known = SPI_getbinval(tup, desc, 6, &isnull);
 	plan->truncated = SPI_getbinval(tup, desc, 7, &isnull);
 	plan->is_truncated = !isnull;
+	plan->feed = DatumGetObjectId(SPI_getbinval(tup, desc, 8, &isnull));
 }
 
 /*
@@ -176,11 +180,13 @@ write_differences(const Repair *plan)
 	(void) set_config_option("enable_seqscan", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	(void) set_config_option("enable_hashjoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	(void) set_config_option("enable_mergejoin", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	scd2_mark_as_own(plan->feed, InvalidOid);
 	scd2_become(plan->owner, &self);
 	query(plan->remove, 0, NULL, NULL, NULL);
 	if (plan->statement != NULL)
 		query(plan->statement, 0, NULL, NULL, NULL);
 	scd2_become_self_again(&self);
+	scd2_mark_as_own(InvalidOid, InvalidOid);
 	AtEOXact_GUC(true, nest);
 }
 

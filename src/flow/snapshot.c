@@ -47,6 +47,7 @@
 #include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/recall.h"
+#include "flow/rights.h"
 #include "flow/scope.h"
 #include "flow/snapshot.h"
 #include "worker/failpoint.h"
@@ -537,15 +538,12 @@ query_version(Scd2Flow *flow, Datum *version)
 static bool
 worker_version(Scd2Flow *flow, Datum *version)
 {
-	Relation	target;
 	Scd2Identity self;
 	bool		found;
 
 	if (!flow->takes_snapshots && flow->version_query == NULL)
 		return last_version(flow, version);
-	target = table_open(flow->target, AccessShareLock);
-	scd2_become(target->rd_rel->relowner, &self);
-	table_close(target, NoLock);
+	scd2_flow_become(flow, &self);
 	scd2_use_written_settings(flow->settings);
 	found = query_version(flow, version);
 	scd2_become_self_again(&self);

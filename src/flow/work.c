@@ -32,6 +32,7 @@
 #include "flow/work.h"
 #include "flow/direct.h"
 #include "flow/recall.h"
+#include "flow/rights.h"
 #include "flow/statements.h"
 #include "pg_scd2.h"
 #include "worker/marks.h"
@@ -149,11 +150,10 @@ scd2_work_begin(Scd2Flow *flow)
 	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
 		work->index = index_open(flow->target_index, RowExclusiveLock);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
-	scd2_flow_check_owner(flow);
 	scd2_mark_as_own(flow->target, flow->memory);
 	if (scd2_in_worker)
 		scd2_mark_writes(writes_are_private(work));
-	scd2_become(work->target->rd_rel->relowner, &work->before);
+	scd2_flow_become(flow, &work->before);
 	if (deferrable)
 		set_constraints_immediate(work->target);
 	work->direct = scd2_direct_begin(work);
@@ -180,6 +180,7 @@ scd2_work_end(Scd2Work *work)
 		index_close(work->index, NoLock);
 	table_close(work->target, NoLock);
 	MemoryContextDelete(work->key_cxt);
+	scd2_mark_as_own(InvalidOid, InvalidOid);
 }
 
 /*

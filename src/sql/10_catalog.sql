@@ -219,7 +219,9 @@ CREATE TABLE scd2_internal.flow (
     known_names      name[],                            -- and their names
     definition       integer NOT NULL DEFAULT 1,        -- grows with each change: cached plans are of one definition
     paused           boolean NOT NULL DEFAULT false,
-    created_at       timestamptz NOT NULL DEFAULT now()
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    author           scd2_internal.role NOT NULL DEFAULT '-',   -- the owner of the target whom it was written for: nobody else runs its expressions
+    trusted          boolean NOT NULL DEFAULT false     -- a superuser's word: his target may take what others own
 );
 
 -- What the workers make of it. The row comes with the control record; its beginning never changes afterwards.

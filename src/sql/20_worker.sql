@@ -42,7 +42,7 @@ DECLARE
     pending text;
 BEGIN
     FOR r IN
-        SELECT f.name, s.phase, s.last_error, f.feed_id, fs.state AS feed_state, fs.error AS feed_error, fs.resync_version,
+        SELECT f.name, f AS definition, f.author::oid AS author, c.relowner AS holder, s.phase, s.last_error, f.feed_id, fs.state AS feed_state, fs.error AS feed_error, fs.resync_version,
                coalesce(scd2_internal.label(sc.oid), f.source_schema || '.' || f.source_name) AS source,
                CASE WHEN f.paused THEN 'it is paused'
                     WHEN NOT pg_has_role(caller, scd2_internal.flow_owner(f), 'USAGE') THEN 'it belongs to another role'
@@ -72,6 +72,8 @@ BEGIN
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                     HINT = CASE WHEN r.last_error LIKE '55000: flow % cannot follow its source %'
                         THEN substring(r.last_error FROM ' Remedy: (.*)$')
+                        WHEN r.author <> r.holder THEN format('SELECT * FROM scd2.authorize_flow(%L);', r.name)
+                        WHEN r.last_error LIKE '42501: %' AND scd2_internal.rights_remedy(r.definition) IS NOT NULL THEN scd2_internal.rights_remedy(r.definition)
                         ELSE format('SELECT scd2.resume_flow(%L);', r.name) END;
         END IF;
         IF r.feed_state = 'failed' THEN

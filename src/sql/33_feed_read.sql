@@ -212,6 +212,33 @@ $$;
 COMMENT ON FUNCTION scd2._range_condition(timestamptz, timestamptz) IS
     'Part of table_changes: condition and order of its query; $1, $2 are versions, $3, $4 timestamps.';
 
+-- To plan a query on a table runs code of its owner. A superuser who reads somebody's feed by these functions reads it as
+-- its owner, in a security-restricted operation (src/ask.c); everybody else as himself.
+CREATE FUNCTION scd2._reads_as_owner(relation regclass) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'scd2_reads_as_owner' LANGUAGE C STABLE STRICT;
+COMMENT ON FUNCTION scd2._reads_as_owner(regclass) IS
+    'Part of the functions that read feeds: whether the caller is a superuser and the relation''s owner is none.';
+CREATE FUNCTION scd2._read_rows("row" anyelement, relation regclass, query text, first_version bigint, last_version bigint,
+    starting timestamptz, ending timestamptz) RETURNS SETOF anyelement
+    AS 'MODULE_PATHNAME', 'scd2_read_rows' LANGUAGE C STABLE;
+COMMENT ON FUNCTION scd2._read_rows(anyelement, regclass, text, bigint, bigint, timestamptz, timestamptz) IS
+    'Part of table_changes: the rows of a query as the owner of the relation reads them; what follows are its parameters.';
+CREATE FUNCTION scd2._read_rows_now("row" anyelement, relation regclass, query text, first_version bigint, last_version bigint)
+    RETURNS SETOF anyelement
+    AS 'MODULE_PATHNAME', 'scd2_read_rows' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION scd2._read_rows_now(anyelement, regclass, text, bigint, bigint) IS
+    'Part of read_changes: as _read_rows, with what is visible now.';
+CREATE FUNCTION scd2._read_rows_now("row" anyelement, relation regclass, query text, after_version bigint, after_timestamp timestamptz)
+    RETURNS SETOF anyelement
+    AS 'MODULE_PATHNAME', 'scd2_read_rows' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION scd2._read_rows_now(anyelement, regclass, text, bigint, timestamptz) IS
+    'Part of table_at: as _read_rows, with what is visible now.';
+CREATE FUNCTION scd2._read_records("row" boolean, relation regclass, query text, first_version bigint, last_version bigint,
+    starting timestamptz, ending timestamptz, gap int8range) RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'scd2_read_rows' LANGUAGE C STABLE;
+COMMENT ON FUNCTION scd2._read_records(boolean, regclass, text, bigint, bigint, timestamptz, timestamptz, int8range) IS
+    'Part of table_changes and describe_history: as _read_rows, rows of any columns.';
+
 -- The forms of table_changes with typed rows end here. The result has the type of "feed". A feed that has grown since
 -- it was last analyzed looks small, hence no sequential scan and no parallel workers; even for all of it the index
 -- costs next to nothing.
@@ -223,10 +250,13 @@ CREATE FUNCTION scd2._changes(feed anyelement, relation regclass, starting_versi
 DECLARE
     r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp,
         false);
+    query text := format('SELECT c.* FROM %s c ', r.feed) || scd2._range_condition(starting_timestamp, ending_timestamp);
 BEGIN
-    RETURN QUERY EXECUTE format('SELECT c.* FROM %s c ', r.feed)
-        || scd2._range_condition(starting_timestamp, ending_timestamp)
-        USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
+    IF scd2._reads_as_owner(r.feed) THEN
+        RETURN QUERY SELECT c.* FROM scd2._read_rows(feed, r.feed, query, r.first_version, r.last_version, starting_timestamp, ending_timestamp) c;
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE query USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
 END $$;
 COMMENT ON FUNCTION scd2._changes(anyelement, regclass, bigint, bigint, timestamptz, timestamptz) IS
     'Part of table_changes: the rows of a range.';
@@ -295,14 +325,20 @@ DECLARE
     r record := scd2._feed_range(relation, starting_version, ending_version, starting_timestamp, ending_timestamp,
         false);
     columns text;
+    query text;
 BEGIN
     SELECT string_agg(format('c.%I', a.attname), ', ' ORDER BY a.attnum) INTO columns FROM pg_attribute a
         WHERE a.attrelid = r.feed AND a.attnum > 5 AND NOT a.attisdropped;
-    RETURN QUERY EXECUTE format(
+    query := format(
         'SELECT c._change_type, c._commit_version, c._commit_timestamp, c._change_ordinal, to_jsonb(o.*) '
         'FROM %s c, LATERAL (SELECT %s) o ', r.feed, columns)
-        || scd2._range_condition(starting_timestamp, ending_timestamp)
-        USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
+        || scd2._range_condition(starting_timestamp, ending_timestamp);
+    IF scd2._reads_as_owner(r.feed) THEN
+        RETURN QUERY SELECT c.* FROM scd2._read_records(NULL, r.feed, query, r.first_version, r.last_version, starting_timestamp, ending_timestamp, NULL)
+            AS c (_change_type text, _commit_version bigint, _commit_timestamp timestamptz, _change_ordinal integer, _row jsonb);
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE query USING r.first_version, r.last_version, starting_timestamp, ending_timestamp;
 END $$;
 COMMENT ON FUNCTION scd2._changes_as_json(regclass, bigint, bigint, timestamptz, timestamptz) IS
     'Part of table_changes: the rows of a range, source columns as one JSON object.';
@@ -369,8 +405,7 @@ CREATE FUNCTION scd2.describe_history(source regclass)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r record := scd2._feed_range(source, NULL, NULL, NULL, NULL, true);
-BEGIN
-    RETURN QUERY EXECUTE format($query$
+    query text := format($query$
         SELECT coalesce(v.version, c.version), coalesce(v."timestamp", c."timestamp"), coalesce(v.xid, c.xid),
                concat_ws(', ', CASE WHEN c.version IS NOT NULL THEN 'RECONSTRUCTED' END, CASE WHEN v.inserts > 0 THEN 'INSERT' END, CASE WHEN v.updates > 0 THEN 'UPDATE' END,
                                CASE WHEN v.deletes > 0 THEN 'DELETE' END, CASE
@@ -385,9 +420,15 @@ BEGIN
               FROM %s f WHERE f._commit_version BETWEEN $1 AND $2 GROUP BY f._commit_version) v
              FULL JOIN (SELECT x.* FROM scd2._reconstructions(%L) x WHERE x.version BETWEEN $1 AND $2) c ON c.version = v.version
         UNION ALL
-        SELECT lower($3), NULL, NULL, 'GAP', 0, 0, 0, 0 WHERE $3 IS NOT NULL
-        ORDER BY 1 $query$, r.feed, source)
-        USING r.first_version, r.last_version, r.gap;
+        SELECT lower($5), NULL, NULL, 'GAP', 0, 0, 0, 0 WHERE $5 IS NOT NULL
+        ORDER BY 1 $query$, r.feed, source);
+BEGIN
+    IF scd2._reads_as_owner(r.feed) THEN
+        RETURN QUERY SELECT c.* FROM scd2._read_records(NULL, r.feed, query, r.first_version, r.last_version, NULL, NULL, r.gap)
+            AS c (version bigint, "timestamp" timestamptz, xid xid8, operation text, inserts bigint, updates bigint, deletes bigint, truncates bigint);
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE query USING r.first_version, r.last_version, NULL::timestamptz, NULL::timestamptz, r.gap;
 END $$;
 COMMENT ON FUNCTION scd2.describe_history(regclass) IS
     'A row per version that changed a table: when, by which transaction, what it did and how often; GAP where '

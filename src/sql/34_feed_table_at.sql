@@ -160,6 +160,10 @@ BEGIN
                 DETAIL = format('The latest version is %s.', scd2.latest_version());
         END IF;
     END IF;
+    IF scd2._reads_as_owner(relation) THEN
+        RETURN QUERY SELECT t.* FROM scd2._read_rows_now(source, relation, scd2._table_at_query(relation, r.feed), after_version, after_timestamp) t;
+        RETURN;
+    END IF;
     RETURN QUERY EXECUTE scd2._table_at_query(relation, r.feed) USING after_version, after_timestamp;
 END $$;
 COMMENT ON FUNCTION scd2._table_at(anyelement, bigint, timestamptz) IS 'Part of table_at: all of its forms.';

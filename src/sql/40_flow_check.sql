@@ -13,26 +13,27 @@ COMMENT ON FUNCTION scd2_internal.caller_relation(text) IS
     'Resolves a relation name along the search_path of the caller of the public function; relid is NULL if there is none, then schema is where it would be created. 42P01/3F000 if no schema fits';
 
 -- Raises unless "expression" over the columns of "relation" parses, is of (or assignable to) type "wanted", has no
--- aggregate, window function, subquery or set and is not volatile.
-CREATE FUNCTION scd2_internal.check_expression(expression text, relation oid, wanted oid, argument text) RETURNS void
+-- aggregate, window function, subquery or set and is not volatile. It parses as "role", which is whom it will run as:
+-- the owner of the flow's target.
+CREATE FUNCTION scd2_internal.check_expression(expression text, relation oid, wanted oid, argument text, role oid) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_check_expression' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.check_expression(text, oid, oid, text) IS 'Raises what is wrong with an expression that was given as "argument"';
+COMMENT ON FUNCTION scd2_internal.check_expression(text, oid, oid, text, oid) IS 'Raises what is wrong with an expression that was given as "argument"';
 
 -- The same for an expression of any type that has an order: its type (of a domain, the base type), collation (0:
 -- none), and the columns that it uses.
-CREATE FUNCTION scd2_internal.sequence_expression(expression text, relation oid, argument text, OUT type oid, OUT collation oid, OUT column_names name[])
+CREATE FUNCTION scd2_internal.sequence_expression(expression text, relation oid, argument text, role oid, OUT type oid, OUT collation oid, OUT column_names name[])
     AS 'MODULE_PATHNAME', 'scd2_sequence_expression' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.sequence_expression(text, oid, text) IS 'Raises what is wrong with an expression that orders; tells its type and the columns it uses';
+COMMENT ON FUNCTION scd2_internal.sequence_expression(text, oid, text, oid) IS 'Raises what is wrong with an expression that orders; tells its type and the columns it uses';
 
 -- Raises unless an expression that has passed check_expression() gives the same answer at all times.
-CREATE FUNCTION scd2_internal.check_immutable(expression text, relation oid, argument text) RETURNS void
+CREATE FUNCTION scd2_internal.check_immutable(expression text, relation oid, argument text, role oid) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_check_immutable' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.check_immutable(text, oid, text) IS 'Raises 22023 if an expression depends on more than the columns that it uses';
+COMMENT ON FUNCTION scd2_internal.check_immutable(text, oid, text, oid) IS 'Raises 22023 if an expression depends on more than the columns that it uses';
 
 -- The columns that an expression uses that has passed check_expression().
-CREATE FUNCTION scd2_internal.expression_columns(expression text, relation oid, argument text) RETURNS name[]
+CREATE FUNCTION scd2_internal.expression_columns(expression text, relation oid, argument text, role oid) RETURNS name[]
     AS 'MODULE_PATHNAME', 'scd2_expression_columns' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.expression_columns(text, oid, text) IS 'Columns of the relation that an expression uses';
+COMMENT ON FUNCTION scd2_internal.expression_columns(text, oid, text, oid) IS 'Columns of the relation that an expression uses';
 
 -- The fields of struct(a, b) or named_struct('x', a, 'y', b); NULLs for other expressions.
 CREATE FUNCTION scd2_internal.struct_fields(expression text, OUT names name[], OUT expressions text[])
@@ -111,6 +112,57 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.check_no_cycle(oid, oid) IS 'Raises 55000 if a flow from source into target closed a circle';
+
+-- To have code run as a role takes what SET ROLE takes: to inherit from it is not enough (nor needed).
+CREATE FUNCTION scd2_internal.check_can_set_role(caller oid, role oid, target text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT scd2_internal.can_set_role(caller, role) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be able to SET ROLE "%s"', pg_get_userbyid(role)),
+            DETAIL = format('The flow acts as the owner of its target "%s".', target);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_can_set_role(oid, oid, text) IS
+    'Raises 42501 unless the caller may become the owner of a flow''s target';
+
+-- What a flow that acts as "role" will read (src/flow/rights.c).
+CREATE FUNCTION scd2_internal.check_rights(role oid, target oid, relations oid[], trusted boolean) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_check_rights' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.check_rights(oid, oid, oid[], boolean) IS
+    'Raises 42501 unless the role has SELECT on these relations, and, if it is a superuser, they and their types are superusers'', unless trusted';
+
+CREATE FUNCTION scd2_internal.check_trust(caller oid, role oid, trust boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT coalesce(trust, false) THEN
+        RETURN;
+    ELSIF NOT (SELECT r.rolsuper FROM pg_roles AS r WHERE r.oid = caller) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'must be superuser to give trust => true',
+            DETAIL = 'It has code of other roles run as the superuser who owns the target.';
+    ELSIF NOT (SELECT r.rolsuper FROM pg_roles AS r WHERE r.oid = role) THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'trust is for targets that a superuser owns',
+            DETAIL = format('This one belongs to role "%s", as whom all of the flow runs.', pg_get_userbyid(role));
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_trust(oid, oid, boolean) IS 'Raises 42501 or 22023 where trust => true must not be given';
+
+-- The flow as the role "author" acts it: the owner of the target, of one that is made the role that it will belong to.
+CREATE FUNCTION scd2_internal.with_author(caller oid, asked scd2_internal.flow, source oid, feed oid, trust boolean)
+    RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    label CONSTANT text := format('%s.%s', asked.target_schema, asked.target_name);
+BEGIN
+    asked.author := coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid),
+        scd2_internal.target_owner(caller, source));
+    asked.trusted := coalesce(trust, false);
+    PERFORM scd2_internal.check_can_set_role(caller, asked.author, label);
+    PERFORM scd2_internal.check_trust(caller, asked.author, trust);
+    PERFORM scd2_internal.check_rights(asked.author, coalesce(asked.target_relid::oid, 0), array_remove(ARRAY[source, feed], NULL), asked.trusted);
+    RETURN asked;
+END $$;
+COMMENT ON FUNCTION scd2_internal.with_author(oid, scd2_internal.flow, oid, oid, boolean) IS
+    'A flow with whom it acts as. Errors: 42501 the caller may not become that role, or it may not read, 22023 trust';
 
 CREATE FUNCTION scd2_internal.check_member(caller oid, role oid, what text, relation text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

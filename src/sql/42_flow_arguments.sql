@@ -105,7 +105,7 @@ DECLARE
         WHEN 'changes' THEN '{_change_type,_commit_version,_commit_timestamp,_change_ordinal,_xid}'::name[]
         ELSE '{}' END;
 BEGIN
-    SELECT e.* INTO sequence FROM scd2_internal.sequence_expression(asked.sequence_by, source, 'sequence_by') AS e;
+    SELECT e.* INTO sequence FROM scd2_internal.sequence_expression(asked.sequence_by, source, 'sequence_by', asked.author) AS e;
     sequence_type := format_type(sequence.type, -1);
     sequence_collation := sequence.collation;
     control_columns := sequence.column_names;
@@ -115,8 +115,9 @@ BEGIN
             text)
         WHERE e.text IS NOT NULL
     LOOP
-        PERFORM scd2_internal.check_expression(expression.text, source, 'boolean'::regtype, expression.argument);
-        used := scd2_internal.expression_columns(expression.text, source, expression.argument);
+        PERFORM scd2_internal.check_expression(expression.text, source, 'boolean'::regtype, expression.argument,
+            asked.author);
+        used := scd2_internal.expression_columns(expression.text, source, expression.argument, asked.author);
         PERFORM scd2_internal.check_column_list(used, allowed || metadata, expression.argument, source::regclass::text);
         IF expression.argument <> 'source_filter' THEN
             control_columns := control_columns || used;
@@ -148,8 +149,9 @@ BEGIN
         WHERE e.text IS NOT NULL
     LOOP
         PERFORM scd2_internal.check_expression(expression.text, expression.reads, 'boolean'::regtype,
-            expression.argument);
-        used := scd2_internal.expression_columns(expression.text, expression.reads, expression.argument);
+            expression.argument, asked.author);
+        used := scd2_internal.expression_columns(expression.text, expression.reads, expression.argument,
+            asked.author);
         PERFORM scd2_internal.check_column_list(used, allowed || expression.metadata, expression.argument,
             source::regclass::text);
         IF expression.argument <> 'source_filter' THEN
@@ -209,7 +211,7 @@ BEGIN
         given := format('ROW(%s)', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n)
             FROM unnest(struct.expressions) WITH ORDINALITY AS u (e, n)));
     END IF;
-    PERFORM scd2_internal.check_expression(given, feed, sequence_type::regtype, 'delete_sequence_by');
+    PERFORM scd2_internal.check_expression(given, feed, sequence_type::regtype, 'delete_sequence_by', asked.author);
     given := format(E'(%s\n)::%s', given, sequence_type);
     RETURN CASE WHEN NOT of_row THEN given WHEN step IS NOT NULL THEN format('GREATEST(%s, %s + %s)', given, own, step)
                 ELSE format('CASE WHEN _change_type = ''truncate'' OR %1$s %2$s %3$s THEN %1$s END', given,
@@ -219,7 +221,7 @@ COMMENT ON FUNCTION scd2_internal.delete_sequence(scd2_internal.flow, oid, text,
     'Expression for the sequence of a delete; 22023 if delete_sequence_by is needed';
 
 -- Where a row of an event table ends, as an expression of the sequence's type; and the columns that say so.
-CREATE FUNCTION scd2_internal.end_sequence(given text, source oid, sequence_type text, allowed name[],
+CREATE FUNCTION scd2_internal.end_sequence(given text, source oid, sequence_type text, allowed name[], role oid,
     OUT expression text, OUT column_names name[])
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -235,11 +237,11 @@ BEGIN
             (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n)
             FROM unnest(struct.expressions) WITH ORDINALITY AS u (e, n)), sequence_type);
     END IF;
-    PERFORM scd2_internal.check_expression(expression, source, sequence_type::regtype, 'end_sequence_by');
-    column_names := scd2_internal.expression_columns(expression, source, 'end_sequence_by');
+    PERFORM scd2_internal.check_expression(expression, source, sequence_type::regtype, 'end_sequence_by', role);
+    column_names := scd2_internal.expression_columns(expression, source, 'end_sequence_by', role);
     PERFORM scd2_internal.check_column_list(column_names, allowed, 'end_sequence_by', source::regclass::text);
 END $$;
-COMMENT ON FUNCTION scd2_internal.end_sequence(text, oid, text, name[]) IS
+COMMENT ON FUNCTION scd2_internal.end_sequence(text, oid, text, name[], oid) IS
     'Raises what is wrong with an end_sequence_by';
 
 -- How late events may be, in the unit of the differences of sequences.

@@ -143,7 +143,6 @@ DECLARE
     differs text;
     own     name[] := asked.columns;
 BEGIN
-    PERFORM scd2_internal.check_owner(caller, target);
     IF asked.kind = 'append' OR first.kind = 'append' THEN
         RAISE feature_not_supported USING MESSAGE = format('"%s" is the target of a flow already', target),
             DETAIL = 'A target that is appended to is kept by such flows only.';
@@ -263,8 +262,7 @@ DECLARE
 BEGIN
     SELECT f.* INTO struct FROM scd2_internal.struct_fields(asked.sequence_by) AS f;
     IF struct.names IS NOT NULL THEN
-        asked.sequence_by := scd2_internal.create_sequence_type(
-            coalesce((SELECT c.relowner FROM pg_class AS c WHERE c.oid = asked.target_relid), caller),
+        asked.sequence_by := scd2_internal.create_sequence_type(asked.author,
             asked.target_schema, asked.target_name, reads, struct.names, struct.expressions);
     END IF;
     SELECT e.* INTO events FROM scd2_internal.check_event_expressions(asked, reads, allowed) AS e;
@@ -282,7 +280,7 @@ BEGIN
     control_columns := events.control_columns;
     IF asked.end_sequence_by IS NOT NULL THEN
         SELECT e.* INTO ends
-            FROM scd2_internal.end_sequence(asked.end_sequence_by, reads, events.sequence_type, allowed) AS e;
+            FROM scd2_internal.end_sequence(asked.end_sequence_by, reads, events.sequence_type, allowed, asked.author) AS e;
         asked.end_sequence_by := ends.expression;
         control_columns := control_columns || ends.column_names;
     END IF;
@@ -367,6 +365,7 @@ BEGIN
     asked.name := scd2_internal.flow_name(asked.name, asked.target_name);
     asked.kind := CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END;
     asked.source_relid := source;
+    PERFORM scd2_internal.check_expression_owners(asked);
     SELECT n.nspname, c.relname INTO asked.source_schema, asked.source_name
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema,
@@ -377,7 +376,7 @@ BEGIN
             apply_as_deletes, apply_as_truncates, source_filter, on_invalid_event, max_lateness, memory_name,
                 memory_relid,
             initial_start, starting_version, once, refresh_interval, scope, delete_absent, max_delete_fraction,
-            version_query, options, settings)
+            version_query, options, settings, author, trusted)
         VALUES (asked.name, asked.kind, asked.target_schema, asked.target_name, asked.target_relid, asked.source_schema,
             asked.source_name, asked.source_relid, asked.feed_id, asked.scd_type, asked.keys, asked.columns,
                 asked.tracked,
@@ -389,7 +388,8 @@ BEGIN
             asked.initial_start, asked.starting_version, coalesce(asked.once, false), asked.refresh_interval,
                 asked.scope,
             coalesce(asked.delete_absent, true), asked.max_delete_fraction, asked.version_query, asked.options,
-            ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
+            ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s),
+            asked.author, asked.trusted)
         RETURNING f.flow_id INTO asked.flow_id;
     PERFORM scd2_internal.know_columns(asked.flow_id);
     PERFORM scd2_internal.know_source_columns(asked.flow_id);
@@ -416,7 +416,7 @@ DECLARE
 BEGIN
     sequence_collation := 0;
     IF asked.input = 'snapshots' THEN
-        SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source) AS e;
+        SELECT e.* INTO events FROM scd2_internal.snapshot_sequence(asked.sequence_type, source, asked.author) AS e;
         PERFORM scd2_internal.check_snapshot_flow(asked, source, events.sequence_type);
         asked.sequence_type := events.sequence_type;
         sequence_collation := events.sequence_collation;
@@ -454,7 +454,7 @@ DECLARE
 BEGIN
     SELECT f.* INTO feed FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
     source := coalesce(feed.source_relid, asked.source_relid);      -- flows that run once have no feed
-    PERFORM scd2_internal.check_owner(caller, source);
+    asked := scd2_internal.with_author(caller, asked, source, feed.feed_relid, asked.trusted);
     PERFORM scd2_internal.check_flow_arguments(asked, open_row_index, track_list, track_except_list);
     asked.options := jsonb_strip_nulls(jsonb_build_object('sequence_by', asked.sequence_by,
         'column_list', column_list, 'except_column_list', except_column_list, 'track_history_column_list', track_list,
@@ -475,7 +475,8 @@ BEGIN
         PERFORM scd2_internal.check_interval_columns(asked);
     END IF;
     IF asked.initial_start IS NOT NULL THEN
-        PERFORM scd2_internal.check_expression(asked.initial_start, source, 'timestamptz'::regtype, 'initial_start');
+        PERFORM scd2_internal.check_expression(asked.initial_start, source, 'timestamptz'::regtype, 'initial_start',
+            asked.author);
     END IF;
     IF asked.starting_version IS NOT NULL THEN
         PERFORM scd2_internal.check_starting_version(asked.feed_id, source, asked.starting_version);
@@ -485,7 +486,7 @@ BEGIN
                                        sequenced.sequence_collation, open_row_index, shared);
     PERFORM scd2_internal.check_array_type(asked);
     IF asked.scope IS NOT NULL AND asked.memory_relid IS NOT NULL THEN
-        PERFORM scd2_internal.check_immutable(asked.scope, source, 'scope');
+        PERFORM scd2_internal.check_immutable(asked.scope, source, 'scope', asked.author);
     END IF;
     RETURN scd2_internal.register_flow(asked, source);
 END $$;
@@ -557,6 +558,40 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_flow(oid, name) IS
     'The flow, locked; 42704 if there is none, 42501 unless the caller owns its target';
+
+-- A flow was written for the owner that its target had then. Who gets the target looks first.
+CREATE FUNCTION scd2_internal.check_authorized(w scd2_internal.flow) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    owner CONSTANT oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = w.target_relid);
+BEGIN
+    IF owner <> w.author::oid THEN
+        RAISE insufficient_privilege
+            USING MESSAGE = format('flow "%s" is not authorized: its target %s belongs to role "%s"', w.name, w.target_relid::regclass, pg_get_userbyid(owner)),
+            DETAIL = CASE WHEN w.author::oid = 0 THEN 'Whom it was written for is not known here.'
+                ELSE format('It was written for role "%s".', pg_get_userbyid(w.author)) END,
+            HINT = format('SELECT * FROM scd2.authorize_flow(%L); -- shows what will run as that role, which it is for to say', w.name);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.check_authorized(scd2_internal.flow) IS
+    'Raises 42501 if the target of a flow has another owner than it was written for';
+
+-- The flow, locked, for someone who changes what it does: that runs as its target's owner.
+CREATE FUNCTION scd2_internal.flow_to_change(caller oid, flow_name name) RETURNS scd2_internal.flow
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    named scd2_internal.flow;
+BEGIN
+    SELECT f.* INTO named FROM scd2_internal.flow AS f WHERE f.name = flow_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN scd2_internal.find_flow(caller, flow_name);
+    END IF;
+    PERFORM scd2_internal.check_can_set_role(caller, coalesce(scd2_internal.flow_owner(named), 10), scd2_internal.label(named.target_relid));
+    PERFORM scd2_internal.check_authorized(named);
+    RETURN named;
+END $$;
+COMMENT ON FUNCTION scd2_internal.flow_to_change(oid, name) IS
+    'The flow, locked; 42704 if there is none, 42501 unless the caller may SET ROLE to the owner of its target, and the flow is authorized';
 
 CREATE FUNCTION scd2_internal.remove_flow(doomed scd2_internal.flow, drop_target boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -118,7 +118,7 @@ CREATE FUNCTION scd2_internal.create_auto_cdc_flow(caller oid, target text, sour
         source_filter text, delete_sequence_by text, end_sequence_by text, starting_version bigint, initial_start text,
         start_column name, end_column name, current_column name, open_row_index boolean, shared boolean,
             on_invalid_event text, max_lateness text,
-        refresh_interval interval) RETURNS name
+        refresh_interval interval, trust boolean) RETURNS name
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -149,6 +149,7 @@ BEGIN
     asked.source_relid := source;
     asked.once := coalesce(once, false);
     asked.max_lateness := max_lateness;
+    asked.trusted := trust;
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     asked.target_schema := place.schema;
     asked.target_name := place.relation;
@@ -174,7 +175,7 @@ END $$;
 
 COMMENT ON FUNCTION scd2_internal.create_auto_cdc_flow(oid, text, regclass, name[], text, text, text, name[], name[],
     integer, name[], name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name,
-    boolean, boolean, text, text, interval) IS
+    boolean, boolean, text, text, interval, boolean) IS
     'What scd2.create_auto_cdc_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
 CREATE FUNCTION scd2.create_auto_cdc_flow(target text, source regclass, keys name[], sequence_by text DEFAULT NULL,
@@ -190,11 +191,11 @@ CREATE FUNCTION scd2.create_auto_cdc_flow(target text, source regclass, keys nam
         start_column name DEFAULT '__start_at', end_column name DEFAULT '__end_at', current_column name DEFAULT NULL,
             open_row_index boolean DEFAULT false,
         shared boolean DEFAULT false, on_invalid_event text DEFAULT 'fail', max_lateness text DEFAULT NULL,
-            refresh_interval interval DEFAULT '0') RETURNS name
+            refresh_interval interval DEFAULT '0', trust boolean DEFAULT false) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text, text, name[], name[], integer, name[],
     name[], boolean, name[], name[], name, boolean, text, text, text, bigint, text, name, name, name, boolean, boolean,
-    text, text, interval) IS
+    text, text, interval, boolean) IS
     'Declares a flow that keeps "target" (created if it is not there) from "source": a change data feed, a table whose '
     'rows are events, or, with once, any relation whose rows are events; returns the flow''s name. keys: columns that '
     'identify a row; sequence_by, delete_sequence_by, end_sequence_by, initial_start: expressions of when a row is valid; '
@@ -202,8 +203,9 @@ COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text
     'and ignore_null_updates_column_list, or each with except: columns of the target, that open a version, in which NULL means '
     'not sent; stored_as_scd_type: 1 or 2; name: by default the target''s; starting_version: of the feed; start_column, end_column, '
     'current_column: names; open_row_index: a unique index on the keys of open rows; shared: others write into the target too; '
-    'on_invalid_event: fail or quarantine; max_lateness: in the unit of the sequence''s differences; refresh_interval: 0: as changes arrive. '
-    'Errors: 42501 not the owner, 42703/42701 columns, 42804/55000 a target or keys that do not fit, 22023 arguments, '
+    'on_invalid_event: fail or quarantine; max_lateness: in the unit of the sequence''s differences; refresh_interval: 0: as changes arrive; '
+    'trust: a superuser''s word that code of others may run as the superuser who owns the target. '
+    'Errors: 42501 the caller cannot SET ROLE to the owner of the target, who must have SELECT on the source and its feed, 42703/42701 columns, 42804/55000 a target or keys that do not fit, 22023 arguments, '
     '0A000 flows that cannot share a target.';
 
 -- track, untrack
@@ -214,7 +216,7 @@ CREATE FUNCTION scd2_internal.track(caller oid, source regclass, target text, ke
             track_history_except_column_list name[], name name,
         source_filter text, delete_sequence_by text, starting_version bigint, initial_start text, start_column name,
             end_column name, current_column name,
-        open_row_index boolean, shared boolean, on_invalid_event text, max_lateness text, refresh_interval interval)
+        open_row_index boolean, shared boolean, on_invalid_event text, max_lateness text, refresh_interval interval, trust boolean)
             RETURNS regclass
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -269,6 +271,7 @@ BEGIN
     asked.refresh_interval := refresh_interval;
     asked.name := name;
     asked.max_lateness := max_lateness;
+    asked.trusted := trust;
     asked := scd2_internal.over_a_feed(asked, shared);
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list,
         track_history_column_list, track_history_except_column_list, open_row_index, coalesce(shared, false));
@@ -276,7 +279,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION scd2_internal.track(oid, regclass, text, name[], integer, text, text, text, name[], name[], name[],
-    name[], name, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS
+    name[], name, text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval, boolean) IS
     'What scd2.track() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
 CREATE FUNCTION scd2.track(source regclass, target text DEFAULT NULL, keys name[] DEFAULT NULL,
@@ -289,11 +292,11 @@ CREATE FUNCTION scd2.track(source regclass, target text DEFAULT NULL, keys name[
             start_column name DEFAULT '__start_at',
         end_column name DEFAULT '__end_at', current_column name DEFAULT NULL, open_row_index boolean DEFAULT false,
             shared boolean DEFAULT false,
-        on_invalid_event text DEFAULT 'fail', max_lateness text DEFAULT NULL, refresh_interval interval DEFAULT '0')
-            RETURNS regclass
+        on_invalid_event text DEFAULT 'fail', max_lateness text DEFAULT NULL, refresh_interval interval DEFAULT '0',
+        trust boolean DEFAULT false) RETURNS regclass
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.track(regclass, text, name[], integer, text, text, text, name[], name[], name[], name[], name,
-    text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval) IS
+    text, text, bigint, text, name, name, name, boolean, boolean, text, text, interval, boolean) IS
     'Keeps the history (SCD type 2) or the current rows (type 1) of "source" in "target", by default <source>_history '
     'or <source>_current: enables the feed if it is off, creates the target, '
     'copies the rows that are there after the commit, and keeps it from then on. "keys": by default the primary key. '

@@ -90,14 +90,14 @@ BEGIN
                 checked.sequence_type, asked.sequence_type);
         END IF;
     ELSIF asked.input = 'append' THEN
-        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns);
+        PERFORM scd2_internal.check_append_filter(source_filter, asked.source_relid, asked.columns, asked.author);
     ELSIF asked.input = 'net' THEN
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
         PERFORM scd2_internal.check_image_expressions(asked, asked.source_relid, reads,
             scd2_internal.feed_columns(asked.feed_id));
     ELSE
         SELECT f.feed_relid INTO reads FROM scd2_internal.feed AS f WHERE f.feed_id = asked.feed_id;
-        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument)
+        PERFORM scd2_internal.check_expression(e.text, reads, 'boolean'::regtype, e.argument, asked.author)
             FROM (VALUES ('source_filter', source_filter), ('apply_as_deletes', apply_as_deletes)) AS e (argument, text)
                 WHERE e.text IS NOT NULL;
         IF apply_as_deletes IS NOT NULL AND NOT asked.closes THEN
@@ -161,12 +161,15 @@ COMMENT ON FUNCTION scd2_internal.with_altered_sequence(scd2_internal.flow, text
 -- alter_flow: what the flow was declared with, from now on. NULL: as it is.
 CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text,
     sequence_by text, refresh_interval interval,
-        on_invalid_event text, max_lateness text) RETURNS void
+        on_invalid_event text, max_lateness text, trust boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    asked scd2_internal.flow := scd2_internal.own_flow(caller, name);
+    asked scd2_internal.flow := scd2_internal.flow_to_change(caller, name);
 BEGIN
+    PERFORM scd2_internal.check_trust(caller, asked.author, trust);
+    UPDATE scd2_internal.flow AS f SET trusted = trust, definition = f.definition + 1
+        WHERE f.flow_id = asked.flow_id AND f.trusted <> trust;
     IF asked.input = 'snapshots' THEN
         PERFORM scd2_internal.alter_snapshot_flow(asked, refresh_interval,
             ROW(source_filter, apply_as_deletes, sequence_by, on_invalid_event,
@@ -189,6 +192,8 @@ BEGIN
     asked := scd2_internal.with_altered_expressions(asked, source_filter, apply_as_deletes);
     PERFORM scd2_internal.check_no_dropped(asked)
         WHERE coalesce(source_filter, apply_as_deletes, sequence_by) IS NOT NULL AND asked.feed_id IS NOT NULL;
+    asked.trusted := coalesce(trust, asked.trusted);
+    PERFORM scd2_internal.check_expression_owners(asked);
     IF max_lateness IS NOT NULL THEN
         asked.max_lateness := scd2_internal.check_max_lateness(max_lateness, asked, asked.sequence_type);
     END IF;
@@ -199,16 +204,17 @@ BEGIN
         WHERE f.flow_id = asked.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
 END $$;
-COMMENT ON FUNCTION scd2_internal.alter_flow(oid, name, text, text, text, interval, text, text) IS
+COMMENT ON FUNCTION scd2_internal.alter_flow(oid, name, text, text, text, interval, text, text, boolean) IS
     'What scd2.alter_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
 CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, apply_as_deletes text DEFAULT NULL,
     sequence_by text DEFAULT NULL, refresh_interval interval DEFAULT NULL,
-        on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL) RETURNS void
+        on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL, trust boolean DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
-COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text) IS
+COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text, boolean) IS
     'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has '
-    'been applied stays. 42704 no such flow, 42501 not the owner of its target, 42703, 42804 an expression, 0A000 or '
+    'been applied stays. 42704 no such flow, 42501 the caller cannot SET ROLE to the owner of its target, or the flow '
+    'is not authorized, 42703, 42804 an expression, 0A000 or '
     '22023 not for this kind of flow, 55000 the target has the sequence in a column.';
 
 CREATE FUNCTION scd2_internal.drop_flow(caller oid, name name, drop_target boolean) RETURNS void
@@ -347,6 +353,7 @@ BEGIN
     refreshed := scd2_internal.own_flow(caller, (scd2_internal.first_flow(target)).name);
     PERFORM scd2_internal.check_columns_lost(target, key_filter) WHERE NOT coalesce(allow_loss, false);
     IF key_filter IS NOT NULL THEN
+        PERFORM scd2_internal.flow_to_change(caller, f.name) FROM scd2_internal.flow AS f WHERE f.target_relid = target;
         PERFORM scd2_internal.refresh_keys(target, refreshed, key_filter, coalesce(allow_loss, false));
         RETURN;
     ELSIF refreshed.kind = 'append' THEN

@@ -22,7 +22,7 @@ COMMENT ON FUNCTION scd2_internal.take_snapshot(integer, text, bigint, boolean, 
     IS 'Applies a snapshot; the caller has the locks and has checked the rights';
 
 -- The type of versions, as other flows have that of their sequence_by.
-CREATE FUNCTION scd2_internal.snapshot_sequence(wanted text, source oid, OUT sequence_type text,
+CREATE FUNCTION scd2_internal.snapshot_sequence(wanted text, source oid, role oid, OUT sequence_type text,
     OUT sequence_collation oid, OUT control_columns name[])
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -30,10 +30,10 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = 'sequence_type must not be NULL';
     END IF;
     SELECT format_type(e.type, -1), e.collation INTO sequence_type, sequence_collation
-        FROM scd2_internal.sequence_expression('NULL::' || wanted, source, 'sequence_type') AS e;
+        FROM scd2_internal.sequence_expression('NULL::' || wanted, source, 'sequence_type', role) AS e;
     control_columns := '{}';
 END $$;
-COMMENT ON FUNCTION scd2_internal.snapshot_sequence(text, oid)
+COMMENT ON FUNCTION scd2_internal.snapshot_sequence(text, oid, oid)
     IS 'Raises unless the type has an order; the base type of a domain';
 
 -- The snapshot is joined with the target, in full: that takes a key type that can be hashed or merged. (All of the
@@ -90,8 +90,8 @@ BEGIN
     PERFORM scd2_internal.check_keys_join(source, asked.keys);
     PERFORM scd2_internal.check_snapshot_schedule(asked, sequence_type);
     IF asked.scope IS NOT NULL THEN
-        PERFORM scd2_internal.check_expression(asked.scope, source, 'boolean'::regtype, 'scope');
-        others := ARRAY(SELECT c FROM unnest(scd2_internal.expression_columns(asked.scope, source, 'scope')) AS c
+        PERFORM scd2_internal.check_expression(asked.scope, source, 'boolean'::regtype, 'scope', asked.author);
+        others := ARRAY(SELECT c FROM unnest(scd2_internal.expression_columns(asked.scope, source, 'scope', asked.author)) AS c
             WHERE c <> ALL (asked.keys));
         IF others <> '{}' THEN
             RAISE invalid_parameter_value USING MESSAGE = 'scope must use key columns only',
@@ -137,7 +137,7 @@ BEGIN
         RETURN scd2_internal.remember_changes_from_now(first);
     END IF;
     IF first.scope IS NOT NULL THEN
-        PERFORM scd2_internal.check_immutable(first.scope, first.source_relid, 'scope');
+        PERFORM scd2_internal.check_immutable(first.scope, first.source_relid, 'scope', first.author);
     END IF;
     first := scd2_internal.give_memory(first, first.target_relid, (SELECT t.typcollation FROM pg_type AS t
         WHERE t.oid = first.sequence_type::regtype));
@@ -160,7 +160,7 @@ CREATE FUNCTION scd2_internal.create_auto_cdc_from_snapshot_flow(caller oid, tar
             track_history_except_column_list name[], name name, once boolean,
         start_column name, end_column name, current_column name, open_row_index boolean, shared boolean, scope text,
             delete_absent boolean, max_delete_fraction numeric,
-        refresh_interval interval, version_query text) RETURNS name
+        refresh_interval interval, version_query text, trust boolean) RETURNS name
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -198,6 +198,7 @@ BEGIN
     asked.refresh_interval := coalesce(refresh_interval, '0');
     asked.version_query := version_query;
     asked.on_invalid_event := 'fail';
+    asked.trusted := trust;
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     asked.target_schema := place.schema;
     asked.target_name := place.relation;
@@ -205,14 +206,14 @@ BEGIN
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list,
         track_history_column_list, track_history_except_column_list, open_row_index, coalesce(shared, false));
     IF version_query IS NOT NULL THEN
-        PERFORM scd2_internal.check_version_query(version_query, c.relowner) FROM scd2_internal.flow AS f
-            JOIN pg_class AS c ON c.oid = f.target_relid WHERE f.flow_id = asked.flow_id;
+        PERFORM scd2_internal.check_version_query(version_query, f.author) FROM scd2_internal.flow AS f
+            WHERE f.flow_id = asked.flow_id;
     END IF;
     RETURN (SELECT f.name FROM scd2_internal.flow AS f WHERE f.flow_id = asked.flow_id);
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_auto_cdc_from_snapshot_flow(oid, text, regclass, name[], regtype, integer,
     name[], name[], name[], name[], name, boolean, name, name, name, boolean, boolean, text, boolean, numeric,
-    interval, text) IS
+    interval, text, boolean) IS
     'What scd2.create_auto_cdc_from_snapshot_flow() does, with the rights of the extension''s owner; "caller" is '
     'whose rights count';
 
@@ -224,10 +225,11 @@ CREATE FUNCTION scd2.create_auto_cdc_from_snapshot_flow(target text, source regc
             end_column name DEFAULT '__end_at', current_column name DEFAULT NULL,
         open_row_index boolean DEFAULT false, shared boolean DEFAULT false, scope text DEFAULT NULL,
             delete_absent boolean DEFAULT true, max_delete_fraction numeric DEFAULT 0.1,
-        refresh_interval interval DEFAULT NULL, version_query text DEFAULT NULL) RETURNS name
+        refresh_interval interval DEFAULT NULL, version_query text DEFAULT NULL,
+        trust boolean DEFAULT false) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.create_auto_cdc_from_snapshot_flow(text, regclass, name[], regtype, integer, name[], name[],
-    name[], name[], name, boolean, name, name, name, boolean, boolean, text, boolean, numeric, interval, text) IS
+    name[], name[], name, boolean, name, name, name, boolean, boolean, text, boolean, numeric, interval, text, boolean) IS
     'Declares a flow that keeps "target" (created if it is not there) from snapshots of "source", any relation: its '
     'rows, each time anew, are all that there is. Returns the flow''s name. apply_snapshot() applies one; '
     'with refresh_interval or once a worker does, of the version that version_query gives (NULL: now()). '

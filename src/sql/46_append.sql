@@ -4,14 +4,13 @@
 -- twice. Several flows append to one target, which has the union of their columns; a column that a source lacks is
 -- what INSERT makes of it.
 
-CREATE FUNCTION scd2_internal.check_append_source(caller oid, source regclass, once boolean) RETURNS void
+CREATE FUNCTION scd2_internal.check_append_source(source regclass, once boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     rel pg_class;
     f   scd2_internal.feed;
 BEGIN
     SELECT c.* INTO rel FROM pg_class AS c WHERE c.oid = source;
-    PERFORM scd2_internal.check_member(caller, rel.relowner, 'table', source::text);
     IF once THEN
         IF rel.relkind NOT IN ('r', 'p', 'v', 'm', 'f') THEN
             RAISE wrong_object_type USING MESSAGE = format('"%s" has no rows to read', source);
@@ -26,18 +25,18 @@ BEGIN
             HINT = format('source => %L, or once => true for the changes that are there.', f.source_relid::regclass);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_append_source(oid, regclass, boolean) IS 'Raises what stands against appending from a relation: 42501 not the owner, 42809 it has no rows or is a feed, 55000 nothing captures';
+COMMENT ON FUNCTION scd2_internal.check_append_source(regclass, boolean) IS 'Raises what stands against appending from a relation: 42809 it has no rows or is a feed, 55000 nothing captures';
 
 -- The rows that a filter lets pass are decided by the columns that the feed has.
-CREATE FUNCTION scd2_internal.check_append_filter(source_filter text, source oid, columns name[]) RETURNS void
+CREATE FUNCTION scd2_internal.check_append_filter(source_filter text, source oid, columns name[], role oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF source_filter IS NOT NULL THEN
-        PERFORM scd2_internal.check_expression(source_filter, source, 'boolean'::regtype, 'source_filter');
-        PERFORM scd2_internal.check_column_list(scd2_internal.expression_columns(source_filter, source, 'source_filter'), columns, 'source_filter', source::regclass::text);
+        PERFORM scd2_internal.check_expression(source_filter, source, 'boolean'::regtype, 'source_filter', role);
+        PERFORM scd2_internal.check_column_list(scd2_internal.expression_columns(source_filter, source, 'source_filter', role), columns, 'source_filter', source::regclass::text);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.check_append_filter(text, oid, name[]) IS 'Raises what is wrong with the source_filter of an append flow';
+COMMENT ON FUNCTION scd2_internal.check_append_filter(text, oid, name[], oid) IS 'Raises what is wrong with the source_filter of an append flow';
 
 -- The columns of a target for these of a source, as definitions: all, or those that "target" lacks.
 CREATE FUNCTION scd2_internal.append_definitions(source oid, columns name[], target oid) RETURNS SETOF text
@@ -53,7 +52,7 @@ COMMENT ON FUNCTION scd2_internal.append_definitions(oid, name[], oid) IS 'Colum
 CREATE FUNCTION scd2_internal.create_append_target(caller oid, schema name, relation name, source oid, columns name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 BEGIN
-    PERFORM scd2_internal.check_may_create(caller, schema);
+    PERFORM scd2_internal.check_may_create(caller, scd2_internal.target_owner(caller, source), schema);
     EXECUTE format('CREATE TABLE %I.%I (%s)', schema, relation, (SELECT string_agg(d, ', ') FROM scd2_internal.append_definitions(source, columns, NULL) AS d));
     PERFORM scd2_internal.own_alone(format('%I.%I', schema, relation)::regclass, scd2_internal.target_owner(caller, source));
     PERFORM scd2_internal.close_rows_as(source, format('%I.%I', schema, relation)::regclass);
@@ -62,19 +61,13 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.create_append_target(oid, name, name, oid, name[]) IS 'Creates the table of an append flow for its owner';
 
 -- A target that other flows append to already: it gets the columns that it lacks.
-CREATE FUNCTION scd2_internal.join_append_target(caller oid, target regclass, source regclass, columns name[]) RETURNS void
+CREATE FUNCTION scd2_internal.join_append_target(target regclass, source regclass, columns name[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    owner   oid := (SELECT c.relowner FROM pg_class AS c WHERE c.oid = target);
     other   scd2_internal.flow;
     differs text;
     missing text;
 BEGIN
-    PERFORM scd2_internal.check_member(caller, owner, 'table', target::text);
-    IF scd2_internal.target_owner(owner, source) <> owner THEN
-        RAISE insufficient_privilege USING MESSAGE = format('"%s" belongs to a superuser, "%s" does not', target, source),
-            DETAIL = 'The worker would read the source, and run what its owner wrote, as a superuser.';
-    END IF;
     SELECT f.* INTO other FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.kind <> 'append' LIMIT 1;
     IF FOUND THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = format('"%s" is the target of flow "%s", which does not append', target, other.name),
@@ -96,7 +89,7 @@ BEGIN
         EXECUTE format('ALTER TABLE %s %s', target, missing);
     END IF;
 END $$;
-COMMENT ON FUNCTION scd2_internal.join_append_target(oid, regclass, regclass, name[]) IS
+COMMENT ON FUNCTION scd2_internal.join_append_target(regclass, regclass, name[]) IS
     'Raises what stands against one more append flow into a target; adds the columns that it lacks';
 
 -- The relation that the flow appends to: created, joined or found to fit.
@@ -110,7 +103,7 @@ BEGIN
     ELSE
         PERFORM scd2_internal.check_no_cycle(source, target);
         IF EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target) THEN
-            PERFORM scd2_internal.join_append_target(caller, target, source, columns);
+            PERFORM scd2_internal.join_append_target(target, source, columns);
             RETURN target;
         END IF;
         PERFORM scd2_internal.check_target_fits(caller, target, source, columns, '{}', 1, NULL, 0, NULL, NULL, NULL);
@@ -120,7 +113,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.append_target(oid, record, oid, name[]) IS 'The target of an append flow, as it must be. Errors: what does not fit';
 
-CREATE FUNCTION scd2_internal.create_append_flow(caller oid, target text, source regclass, source_filter text, name name, once boolean, refresh_interval interval) RETURNS name
+CREATE FUNCTION scd2_internal.create_append_flow(caller oid, target text, source regclass, source_filter text, name name, once boolean, refresh_interval interval, trust boolean) RETURNS name
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -138,7 +131,7 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
     END IF;
     PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
-    PERFORM scd2_internal.check_append_source(caller, source, once);
+    PERFORM scd2_internal.check_append_source(source, once);
     IF NOT once THEN
         feed_id := scd2_internal.enabled_feed(caller, source);
         PERFORM scd2_internal.check_feed_runs(feed_id, NULL);
@@ -150,27 +143,34 @@ BEGIN
     IF columns IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = format('"%s" has no columns to append', source);
     END IF;
-    PERFORM scd2_internal.check_append_filter(source_filter, source, columns);
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
+    made.target_schema := place.schema;
+    made.target_name := place.relation;
+    made.target_relid := place.relid;
+    made := scd2_internal.with_author(caller, made, source, (SELECT f.feed_relid FROM scd2_internal.feed AS f WHERE f.feed_id = feed_id), trust);
+    PERFORM scd2_internal.check_append_filter(source_filter, source, columns, made.author);
+    made.source_relid := source;
+    made.source_filter := source_filter;
+    PERFORM scd2_internal.check_expression_owners(made);
     place.relid := scd2_internal.append_target(caller, place, source, columns);
     SELECT n.nspname AS schema, c.relname AS relation INTO origin FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type, keys, columns, tracked,
-            input, source_filter, once, refresh_interval, settings)
+            input, source_filter, once, refresh_interval, author, trusted, settings)
         VALUES (scd2_internal.flow_name(name, place.relation), 'append', place.schema, place.relation, place.relid, origin.schema, origin.relation, source, feed_id, 1, '{}', columns, '{}',
-            'append', source_filter, once, refresh_interval, ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
+            'append', source_filter, once, refresh_interval, made.author, made.trusted, ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.* INTO made;
     PERFORM scd2_internal.know_columns(made.flow_id);
     INSERT INTO scd2_internal.control (kind, flow_id, feed_id) VALUES ('begin flow', made.flow_id, feed_id);
     RETURN made.name;
 END $$;
-COMMENT ON FUNCTION scd2_internal.create_append_flow(oid, text, regclass, text, name, boolean, interval) IS 'What scd2.create_append_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
+COMMENT ON FUNCTION scd2_internal.create_append_flow(oid, text, regclass, text, name, boolean, interval, boolean) IS 'What scd2.create_append_flow() does, with the rights of the extension''s owner; "caller" is whose rights count';
 
-CREATE FUNCTION scd2.create_append_flow(target text, source regclass, source_filter text DEFAULT NULL, name name DEFAULT NULL, once boolean DEFAULT false, refresh_interval interval DEFAULT '0') RETURNS name
+CREATE FUNCTION scd2.create_append_flow(target text, source regclass, source_filter text DEFAULT NULL, name name DEFAULT NULL, once boolean DEFAULT false, refresh_interval interval DEFAULT '0', trust boolean DEFAULT false) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
-COMMENT ON FUNCTION scd2.create_append_flow(text, regclass, text, name, boolean, interval) IS
+COMMENT ON FUNCTION scd2.create_append_flow(text, regclass, text, name, boolean, interval, boolean) IS
     'Declares a flow that appends to "target" (created if it is not there) the rows of "source" that are there at the commit and every row inserted later, columns matched by name, exactly once each and nothing deduplicated; returns the '
-    'flow''s name. Updates and deletes append nothing. source_filter: rows for which it is not true are left out; once: only the rows that are there, of any relation. '
-    'Errors: 42501 not the owner, 42703, 42804 the filter or a column does not fit, 42809 a feed, 55000 a target that holds rows or belongs to a flow of another kind, 22023 arguments.';
+    'flow''s name. Updates and deletes append nothing. source_filter: rows for which it is not true are left out; once: only the rows that are there, of any relation; trust: see create_auto_cdc_flow. '
+    'Errors: 42501 rights (see create_auto_cdc_flow), 42703, 42804 the filter or a column does not fit, 42809 a feed, 55000 a target that holds rows or belongs to a flow of another kind, 22023 arguments.';
 
 -- full_refresh of a target that is appended to: all flows begin anew, those that run once too.
 CREATE FUNCTION scd2_internal.refresh_append(target regclass, allow_loss boolean) RETURNS void

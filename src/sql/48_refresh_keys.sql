@@ -30,8 +30,8 @@ BEGIN
             RAISE feature_not_supported USING MESSAGE = format('keys of "%s" cannot be refreshed: snapshots were applied to it', target),
                 DETAIL = 'They spoke of all keys.', HINT = format('SELECT scd2.full_refresh(%L);', target::text);
         END IF;
-        PERFORM scd2_internal.check_expression(key_filter, r, 'boolean'::regtype, 'key_filter'),
-                scd2_internal.check_column_list(scd2_internal.expression_columns(key_filter, r, 'key_filter'), f.keys, 'key_filter', target::text)
+        PERFORM scd2_internal.check_expression(key_filter, r, 'boolean'::regtype, 'key_filter', f.author),
+                scd2_internal.check_column_list(scd2_internal.expression_columns(key_filter, r, 'key_filter', f.author), f.keys, 'key_filter', target::text)
             FROM unnest(ARRAY[target::oid, f.source_relid]) AS r;
         PERFORM scd2_internal.lock_flow(f.flow_id);
         SELECT x.* INTO s FROM scd2_internal.flow_state AS x WHERE x.flow_id = f.flow_id;

@@ -332,6 +332,7 @@ BEGIN
         PERFORM scd2_internal.follow_source_columns(id);
         RETURN;
     END IF;
+    PERFORM scd2_internal.check_authorized(w);          -- DDL on the target runs what hangs on it, as its owner
     PERFORM scd2_internal.check_retyped(w, stops);
     w := scd2_internal.follow_names(w);
     PERFORM scd2_internal.check_no_dropped(w) WHERE stops;

@@ -163,6 +163,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    PERFORM scd2_internal.check_authorized(known);
     known := scd2_internal.with_known_numbers(known);
     w := scd2_internal.leave_dropped_columns(known);
     w := scd2_internal.rename_in_scopes(w);

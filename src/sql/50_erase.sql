@@ -348,6 +348,7 @@ BEGIN
     PERFORM scd2_internal.check_can_erase(source);
     key := scd2_internal.key_as_text(source, key);
     made := ARRAY(SELECT m.relation FROM scd2_internal.all_made_from(source) m);
+    PERFORM scd2_internal.check_authorized(f) FROM scd2_internal.flow f WHERE f.target_relid = ANY (made);
     PERFORM scd2_internal.check_has_key(made, key);
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM (SELECT x.flow_id FROM scd2_internal.flow x WHERE x.target_relid = ANY (made) ORDER BY x.flow_id) f;
     feed := (SELECT f.feed_relid FROM scd2_internal.feed f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.source_relid = source AND NOT f.disabled);

@@ -1,9 +1,10 @@
 -- 51_follow_relations.sql: what stands beside a relation follows it when it gets another owner, name or schema.
 --
---   owner of a source   its feed, and targets that belonged to the former owner, unless another's table goes into
---                       them too: who may not read the table any more does not read on what is recorded of it. (A
---                       target of anybody else stays his; his flow reads the feed with his rights, if he has them.)
---   owner of a target   memory, <target>_as_of and the type of a struct
+--   owner of a source   its feed, on which nothing hangs that runs code. No target changes hands by itself: autovacuum
+--                       alone would run what hangs on it as its new owner. Its flow stops for want of SELECT, unless
+--                       that is granted; its owner can still read what was recorded while the source was his.
+--   owner of a target   memory, <target>_as_of and the type of a struct. Its flows wait for his word
+--                       (44_flow_authorize.sql).
 --   names               the catalogs, which find relations by name after a restore; <target>_as_of, whose body
 --                       names the target (as a parse tree, which follows by itself, it would keep columns from
 --                       being altered) and which is called after it
@@ -17,26 +18,6 @@ CREATE FUNCTION scd2_internal.owner_of(relation oid) RETURNS oid
 $$;
 COMMENT ON FUNCTION scd2_internal.owner_of(oid) IS 'The owner of a relation; NULL: there is none';
 
--- What hangs on a table runs as its owner, in the workers without his doing. Who gets a table along with another has
--- not looked at it: functions of somebody who cannot act as he may not come with it.
-CREATE FUNCTION scd2_internal.code_of_others(relations oid[], owner oid) RETURNS TABLE (relation oid, code regprocedure, whose name)
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT DISTINCT o.relation, p.oid::regprocedure, pg_get_userbyid(p.proowner)
-    FROM (SELECT c.conrelid AS relation, 'pg_constraint'::regclass AS class, c.oid FROM pg_constraint c WHERE c.conrelid = ANY (relations)
-          UNION ALL SELECT a.attrelid, 'pg_constraint'::regclass, c.oid FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid WHERE a.attrelid = ANY (relations)
-          UNION ALL SELECT t.tgrelid, 'pg_trigger'::regclass, t.oid FROM pg_trigger t WHERE t.tgrelid = ANY (relations)
-          UNION ALL SELECT d.adrelid, 'pg_attrdef'::regclass, d.oid FROM pg_attrdef d WHERE d.adrelid = ANY (relations)
-          UNION ALL SELECT i.indrelid, 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = ANY (relations)
-          UNION ALL SELECT r.ev_class, 'pg_rewrite'::regclass, r.oid FROM pg_rewrite r WHERE r.ev_class = ANY (relations)
-          UNION ALL SELECT y.polrelid, 'pg_policy'::regclass, y.oid FROM pg_policy y WHERE y.polrelid = ANY (relations)) o
-         JOIN pg_depend d ON d.classid = o.class AND d.objid = o.oid AND d.refclassid = 'pg_proc'::regclass
-         JOIN pg_proc p ON p.oid = d.refobjid JOIN pg_roles r ON r.oid = p.proowner
-    WHERE NOT r.rolsuper AND NOT pg_has_role(p.proowner, owner, 'USAGE')
-    ORDER BY 1, 2
-$$;
-COMMENT ON FUNCTION scd2_internal.code_of_others(oid[], oid) IS
-    'Functions that triggers, checks, indexes, defaults, rules and policies of these tables call, of roles that cannot act as "owner"';
-
 CREATE FUNCTION scd2_internal.give_relations(relations oid[], owner oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -44,17 +25,12 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.lock_tables(others, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(others)]))
         WHERE others <> '{}';
-    PERFORM scd2_internal.refuse('42501', format('table "%s" cannot go to role "%s" along with what it is made from: it calls a function of role "%s"',
-            scd2_internal.label(c.relation), pg_get_userbyid(owner), c.whose),
-            format('%s would run as its new owner, in a worker, whenever something is written.', c.code),
-            format('ALTER FUNCTION %s OWNER TO %I; -- when you have read it', c.code, pg_get_userbyid(owner)))
-        FROM scd2_internal.code_of_others(others, owner) c LIMIT 1;
     FOR i IN 1 .. cardinality(others) LOOP
         EXECUTE format('ALTER TABLE %s OWNER TO %I', others[i]::regclass, pg_get_userbyid(owner));
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.give_relations(oid[], oid) IS
-    'Gives these tables to an owner, with the rights that others were granted. Errors: 55P03, 42501 they call functions of others';
+    'Gives these tables to an owner, with the rights that others were granted. Errors: 55P03';
 
 CREATE FUNCTION scd2_internal.follow_source_owner(f scd2_internal.feed) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -69,14 +45,9 @@ BEGIN
     -- waiting for these locks with that of the feed in hand.)
     PERFORM scd2_internal.give_relations(ARRAY[f.feed_relid], owner);
     PERFORM scd2_internal.give_relations(ARRAY(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid), owner);
-    PERFORM scd2_internal.give_relations(ARRAY(
-        SELECT DISTINCT w.target_relid FROM scd2_internal.flow w
-        WHERE w.feed_id = f.feed_id AND scd2_internal.owner_of(w.target_relid) = former
-          AND NOT EXISTS (SELECT FROM scd2_internal.flow o WHERE o.target_relid = w.target_relid
-                          AND scd2_internal.owner_of(o.source_relid) <> owner)), owner);
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_source_owner(scd2_internal.feed) IS
-    'Gives a feed to the owner of its source, and targets that belonged to the former one. Errors: 55P03';
+    'Gives a feed to the owner of its source. Errors: 55P03';
 
 CREATE FUNCTION scd2_internal.follow_as_of(w scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -272,14 +272,47 @@ CREATE FUNCTION scd2_internal.feed_problems()
 $$;
 COMMENT ON FUNCTION scd2_internal.feed_problems() IS 'Part of diagnose: what is wrong with feeds.';
 
--- A flow reads with the rights of its target's owner; the source may have got another owner.
-CREATE FUNCTION scd2_internal.rights_remedy(name name, target oid, reads oid) RETURNS text
+CREATE FUNCTION scd2_internal.hand_over(w scd2_internal.flow, owner oid) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('ALTER TABLE %s OWNER TO %I; SELECT scd2.resume_flow(%L);', target::regclass, pg_get_userbyid(r.relowner), name)
-    FROM pg_class r WHERE r.oid = reads AND r.relowner <> scd2_internal.owner_of(target)
+    SELECT format('ALTER TABLE %s OWNER TO %I; SELECT * FROM scd2.authorize_flow(%s);', w.target_relid::regclass, pg_get_userbyid(owner),
+        (SELECT string_agg(quote_literal(f.name), ', ' ORDER BY f.flow_id) FROM scd2_internal.flow f WHERE f.target_relid = w.target_relid))
 $$;
-COMMENT ON FUNCTION scd2_internal.rights_remedy(name, oid, oid) IS
-    'Statements that give a target to the owner of what its flow reads; NULL: he has it';
+COMMENT ON FUNCTION scd2_internal.hand_over(scd2_internal.flow, oid) IS
+    'Statements that give the target of a flow to a role, which has a look at what will run as it';
+
+-- A flow reads with the rights of its target's owner: these may have been revoked, or the source may have got another
+-- owner, who has the second way as well.
+CREATE FUNCTION scd2_internal.rights_remedy(w scd2_internal.flow) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH lacking AS (
+        SELECT t.relowner AS role, r.oid, r.relowner, r.relnamespace::regnamespace AS schema, NOT has_table_privilege(t.relowner, r.oid, 'SELECT') AS rows,
+            NOT has_schema_privilege(t.relowner, r.relnamespace, 'USAGE') AS names
+        FROM pg_class t, pg_class r
+        WHERE t.oid = w.target_relid
+          AND r.oid IN (w.source_relid::oid, (SELECT d.feed_relid::oid FROM scd2_internal.feed d WHERE d.feed_id = w.feed_id)))
+    SELECT concat_ws(' ', 'GRANT USAGE ON SCHEMA ' || string_agg(DISTINCT l.schema::text, ', ') FILTER (WHERE l.names) || format(' TO %I;', pg_get_userbyid(l.role)),
+        'GRANT SELECT ON ' || string_agg(l.oid::regclass::text, ', ' ORDER BY l.oid) FILTER (WHERE l.rows) || format(' TO %I;', pg_get_userbyid(l.role)),
+        format('SELECT scd2.resume_flow(%L); -- or: %s', w.name, scd2_internal.hand_over(w, min(l.relowner))))
+    FROM lacking l WHERE l.rows OR l.names
+    GROUP BY l.role
+    UNION ALL
+    SELECT format('%s -- or, if that role is to be trusted: SELECT scd2.alter_flow(%L, trust => true); SELECT scd2.resume_flow(%2$L);', scd2_internal.hand_over(w, min(l.relowner)), w.name)
+    FROM lacking l JOIN pg_roles h ON h.oid = l.role JOIN pg_roles o ON o.oid = l.relowner
+    WHERE h.rolsuper AND NOT o.rolsuper AND NOT w.trusted
+    HAVING count(*) > 0
+    LIMIT 1
+$$;
+COMMENT ON FUNCTION scd2_internal.rights_remedy(scd2_internal.flow) IS
+    'Statements that let a flow read what it reads, or give its target to the owner of that, or trust him; NULL: it may';
+
+-- What runs as the owner of a target that changes hands, shown before it does.
+CREATE FUNCTION scd2_internal.code_text(w scd2_internal.flow) RETURNS text
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce('As its owner would run: ' || string_agg(format('%s %s: %s', c.kind, c.object, c.definition) || CASE WHEN c.owner IS NULL THEN '' ELSE format(' (calls what role "%s" owns)', c.owner) END, '; ' ORDER BY c.kind, c.object, c.owner) || '.',
+        'It has no expressions, and nothing hangs on its target.')
+    FROM scd2_internal.code_of_flow(w) c
+$$;
+COMMENT ON FUNCTION scd2_internal.code_text(scd2_internal.flow) IS 'Part of diagnose: what a flow would run as the owner of its target';
 
 -- A flow over snapshots reads its source's columns by their names: that may be another relation each time.
 CREATE FUNCTION scd2_internal.snapshot_columns_remedy(w scd2_internal.flow) RETURNS text
@@ -306,11 +339,10 @@ CREATE FUNCTION scd2_internal.flow_problems()
     RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
+        SELECT w.name, w.paused, w.author, (SELECT t.relowner FROM pg_class t WHERE t.oid = w.target_relid) AS holder, w.flow_id AS id, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
             c.relname, scd2_internal.flow_owner(w) AS relowner,
                scd2_internal.snapshot_columns_remedy(w) AS columns_remedy,
-               scd2_internal.rights_remedy(w.name, w.target_relid,
-                   coalesce((SELECT d.feed_relid FROM scd2_internal.feed d WHERE d.feed_id = w.feed_id), w.source_relid)) AS rights,
+               scd2_internal.rights_remedy(w) AS rights,
                (SELECT string_agg(u, ', ' ORDER BY o) FROM unnest(w.columns) WITH ORDINALITY AS c (u, o), pg_class sc
                 WHERE sc.oid = w.source_relid
                     AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = sc.oid AND a.attname = u
@@ -330,14 +362,20 @@ CREATE FUNCTION scd2_internal.flow_problems()
                 WHEN w.last_error LIKE '42501: %' AND w.rights IS NOT NULL THEN w.rights
                 WHEN w.last_error ~ '^(42703|42804): ' AND w.columns_remedy IS NOT NULL THEN w.columns_remedy
                 ELSE format('SELECT scd2.resume_flow(%L);', w.name) END
-    FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL
+    FROM w WHERE w.phase = 'failed' AND w.there IS NOT NULL AND w.author::oid = w.holder
     UNION ALL
     SELECT w.relowner, w.name, 'it fails and is tried again', w.last_error,
         format('Failures in a row: %s; next try at %s.', w.failures, w.retry_at),
         coalesce(CASE WHEN w.last_error LIKE '42501: %' THEN w.rights
                       WHEN w.last_error ~ '^(42703|42804): ' THEN w.columns_remedy END,
             format('SELECT scd2.resume_flow(%L);', w.name))
-    FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL
+    FROM w WHERE w.phase <> 'failed' AND w.failures > 0 AND w.there IS NOT NULL AND w.author::oid = w.holder
+    UNION ALL
+    SELECT w.relowner, w.name, format('it is not authorized: its target belongs to role "%s", and it was written for %s', pg_get_userbyid(w.holder),
+        CASE WHEN w.author::oid = 0 THEN 'a role that is not known here' ELSE format('role "%s"', pg_get_userbyid(w.author)) END), NULL,
+        (SELECT scd2_internal.code_text(f) FROM scd2_internal.flow f WHERE f.flow_id = w.id),
+        format('SELECT * FROM scd2.authorize_flow(%L);', w.name)
+    FROM w WHERE w.author::oid <> w.holder
     UNION ALL
     SELECT w.relowner, w.name, 'it is paused', NULL, CASE w.kind WHEN 'snapshot' THEN 'It takes no snapshots.'
         ELSE 'Its feed keeps what it has not applied.' END, format('SELECT scd2.resume_flow(%L);', w.name) FROM w

@@ -2,7 +2,8 @@
  * guard.c
  *		Keeps others from writing into feeds and targets.
  *
- * A statement trigger on each feed and target. Our workers pass. The owner passes after SET
+ * A statement trigger on each feed and target. Our workers pass with what they write themselves; a
+ * trigger or expression of somebody's that runs in a worker does not. The owner passes after SET
  * pg_scd2.allow_target_writes = on, which says that he knows: what he writes is in no source, and a
  * rebuild takes it away. Everybody else gets 55000. The trigger is always enabled, and depends on
  * the extension, so that DROP EXTENSION needs no CASCADE for it. (Not by ALTER TRIGGER … DEPENDS ON
@@ -24,6 +25,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/marks.h"
 #include "worker/worker.h"
 
 PG_FUNCTION_INFO_V1(scd2_guard);
@@ -38,7 +40,7 @@ scd2_guard(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		elog(ERROR, "scd2_guard: not called by a trigger");
 	rel = trigger->tg_relation;
-	if (scd2_in_worker)
+	if (scd2_writes_itself(RelationGetRelid(rel)))
 		return PointerGetDatum(NULL);
 	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
 		ereport(ERROR,

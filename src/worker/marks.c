@@ -25,6 +25,7 @@
 #include "nodes/parsenodes.h"
 #include "parser/parsetree.h"
 #include "replication/origin.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "pg_scd2.h"
@@ -179,12 +180,24 @@ scd2_utility_statement(const Node *stmt)
 				 errdetail("Triggers of a table from which rows are erased may read and write rows.")));
 }
 
-/* "strange" is of one transaction. */
+/* "strange" is of one transaction, and so is what is written in it. */
 static void
 at_xact_event(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
-		strange = false;
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
+		return;
+	strange = false;
+	scd2_mark_as_own(InvalidOid, InvalidOid);
+}
+
+/*
+ * Does this process, a worker, write the relation itself now? What a trigger does is not ours.
+ */
+bool
+scd2_writes_itself(Oid relid)
+{
+	return scd2_in_worker && (relid == own[0] || relid == own[1]) &&
+		DatumGetInt32(OidFunctionCall0(F_PG_TRIGGER_DEPTH)) <= 1;
 }
 
 void

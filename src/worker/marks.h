@@ -21,6 +21,9 @@ extern void scd2_mark_writes(bool mark);
  */
 extern void scd2_mark_as_own(Oid target, Oid memory);
 
+/* Is a relation being written by this worker itself, rather than by code that runs in it? To be asked in a trigger. */
+extern bool scd2_writes_itself(Oid relid);
+
 /* For the utility hook, before each statement. */
 extern void scd2_utility_statement(const Node *stmt);
 

@@ -305,6 +305,7 @@ scd2_sync(PG_FUNCTION_ARGS)
 	int64		version = -1;
 	int64		before;
 
+	scd2_refuse_in_worker("sync");
 	refuse_waiting_for_oneself();
 	if (!PG_ARGISNULL(0))
 		sync.deadline = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
