@@ -89,7 +89,6 @@ GRANT ALL ON SCHEMA snapshot_refusals TO snapshot_refusals_owner, snapshot_refus
 CREATE TABLE mine (k int PRIMARY KEY, v text);
 INSERT INTO mine VALUES (1, 'x');
 ALTER TABLE mine OWNER TO snapshot_refusals_owner;
-GRANT SELECT ON mine TO snapshot_refusals_stranger;
 SET ROLE snapshot_refusals_stranger;
 SELECT try($$'t', 'mine', '{k}'$$);
 SET ROLE snapshot_refusals_owner;

@@ -26,7 +26,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -63,12 +62,8 @@ hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
 	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark ||
 		hint->version <= repaired)
 		return false;
-	/*
-	 * Who was granted the feed has no rights on its partitions, and reads it as a whole; so does he
-	 * whom row security concerns (the executor decides).
-	 */
-	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK ||
-		check_enable_rls(flow->feed, InvalidOid, true) == RLS_ENABLED)
+	/* Who was granted the feed has no rights on its partitions, and reads it as a whole. */
+	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		return false;
 	leaf = table_open(hint->leaf, AccessShareLock);
 	if (!flow->stale && scd2_relation_storage(leaf) == hint->storage &&

@@ -9,8 +9,9 @@
  *
  *   author      Expressions belong to the role that they were written for. Where the target has
  *               another owner since, the flow stops until scd2.authorize_flow().
- *   SELECT      The role has it on the source and on the feed as a whole. Some pages are read below
- *               the executor, which would ask only for what it reads itself.
+ *   SELECT      The role has it on the source and on the feed as a whole, and no policy concerns it
+ *               there: rows that it may not see would be missing without a word. Some pages are read
+ *               below the executor, which would ask only for what it reads itself.
  *   superusers  To plan a SELECT runs functions that the owner of a table put into indexes,
  *               statistics and checks; columns bring the code of their types. A flow that acts as a
  *               superuser takes relations, partitions and types of superusers alone. What the
@@ -32,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/rls.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
@@ -93,13 +95,18 @@ check_may_read(Oid role, Oid relid)
 {
 	bool		is_missing = false;
 
-	if (pg_class_aclcheck_ext(relid, role, ACL_SELECT, &is_missing) == ACLCHECK_OK || is_missing)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for table %s", get_rel_name(relid)),
-			 errdetail("The flow reads it as the owner of its target, role \"%s\".", role_name(role)),
-			 errhint("GRANT SELECT ON %s TO %s;", qualified_name(relid), quote_identifier(role_name(role)))));
+	if (pg_class_aclcheck_ext(relid, role, ACL_SELECT, &is_missing) != ACLCHECK_OK && !is_missing)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for table %s", get_rel_name(relid)),
+				 errdetail("The flow reads it as the owner of its target, role \"%s\".", role_name(role)),
+				 errhint("GRANT SELECT ON %s TO %s;", qualified_name(relid), quote_identifier(role_name(role)))));
+	if (!is_missing && check_enable_rls(relid, role, true) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("row security hides rows of table %s", get_rel_name(relid)),
+				 errdetail("The flow reads it as the owner of its target, role \"%s\": what policies hide would be missing from the target without a word.", role_name(role)),
+				 errhint("ALTER ROLE %s BYPASSRLS; -- or give the target to a role whom no policy of \"%s\" concerns", quote_identifier(role_name(role)), get_rel_name(relid))));
 }
 
 /*

@@ -123,6 +123,21 @@ COMMENT ON FUNCTION scd2_internal.lose_position(text) IS
 
 CREATE FUNCTION scd2.resume_capture(no_gap boolean DEFAULT false) RETURNS void AS 'MODULE_PATHNAME',
     'scd2_call_internal' LANGUAGE C;
+-- A restore can bring targets under other owners than their flows were written for.
+CREATE FUNCTION scd2_internal.warn_of_unauthorized() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    w record;
+BEGIN
+    FOR w IN SELECT f.name, f.author::oid AS author, c.oid::regclass AS target, c.relowner FROM scd2_internal.flow f
+             JOIN pg_class c ON c.oid = f.target_relid WHERE c.relowner <> f.author::oid ORDER BY f.name LOOP
+        RAISE WARNING 'flow "%" is not authorized and does not run: its target % belongs to role "%"', w.name, w.target, pg_get_userbyid(w.relowner)
+            USING DETAIL = CASE WHEN w.author = 0 THEN 'Whom it was written for is not known here.' ELSE format('It was written for role "%s".', pg_get_userbyid(w.author)) END,
+                  HINT = format('SELECT * FROM scd2.authorize_flow(%L); -- shows what will run as that role, which it is for to say', w.name);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.warn_of_unauthorized() IS 'A WARNING for each flow whose target has another owner than it was written for';
+
 CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -147,6 +162,7 @@ BEGIN
     ELSE
         PERFORM scd2_internal.lose_position(why);
     END IF;
+    PERFORM scd2_internal.warn_of_unauthorized();
     PERFORM scd2_internal.workers_changed();
     PERFORM scd2_internal.switch_workers(false);       -- after scd2.stop() too
 END $$;
