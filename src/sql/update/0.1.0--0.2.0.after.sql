@@ -1,0 +1,2 @@
+-- 0.1.0--0.2.0.after.sql: rights on what is new and public (GRANT, REVOKE), data that new functions move, and a WARNING
+-- with the statement that helps for each thing that is not from now on as it was before.
