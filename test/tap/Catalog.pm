@@ -71,8 +71,8 @@ sub is_same_catalog
     my @less = grep { !$is->{$_} } sort keys %$expected;
     cmp_ok(scalar keys %$expected, '>', 3000, "$what: a catalog was looked at");
     ok(!@more && !@less, "$what: the catalog is that of a fresh installation")
-      or diag(join "\n  ", 'only here:', (map { substr $_, 0, 600 } @more[ 0 .. ($#more < 40 ? $#more : 40) ]),
-        'missing:', (map { substr $_, 0, 600 } @less[ 0 .. ($#less < 40 ? $#less : 40) ]));
+      or diag(join "\n  ", 'only here:', (map { substr $_, 0, 300 } @more[ 0 .. ($#more < 20 ? $#more : 20) ]),
+        'missing:', (map { substr $_, 0, 300 } @less[ 0 .. ($#less < 20 ? $#less : 20) ]));
     return;
 }
 

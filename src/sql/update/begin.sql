@@ -37,7 +37,7 @@ BEGIN
 END $$;
 
 -- Event triggers would be called by the statements that follow, while the functions that they call are of both
--- versions. The parts create them again.
+-- versions. They are created again at the end.
 DO $$
 DECLARE
     t name;
