@@ -14,10 +14,12 @@
 # demo, check and bench install nothing into the system: they work on a private copy of the server's files in tmp_check.
 
 EXTENSION    = pg_scd2
-EXTVERSION   = 0.1.0
+EXTVERSION   = 0.2.0
 MODULE_big   = pg_scd2
 OBJS         = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
-DATA_built   = pg_scd2--$(EXTVERSION).sql
+DATA         = $(sort $(wildcard src/sql/released/*.sql))
+DATA_built   = pg_scd2--$(EXTVERSION).sql $(UPDATES)
+UPDATES      = $(patsubst src/sql/released/pg_scd2--%.sql,pg_scd2--%--$(EXTVERSION).sql,$(DATA))
 PGFILEDESC   = "pg_scd2 - change data feed and slowly changing dimensions"
 
 PG_CPPFLAGS  = -I$(srcdir)/src -DSCD2_VERSION='"$(EXTVERSION)"' $(if $(ASSERTS),-DUSE_ASSERT_CHECKING)
@@ -63,10 +65,18 @@ endif
 include $(PGXS)
 
 # The install script is kept in parts, one per concern, in the order of their numbers.
-pg_scd2--$(EXTVERSION).sql: $(sort $(wildcard src/sql/*.sql))
+PARTS        = $(sort $(wildcard src/sql/*.sql))
+pg_scd2--$(EXTVERSION).sql: $(PARTS)
 	cat $^ > $@
 
-# Headers are few and everybody's.
-$(OBJS): $(wildcard src/*.h src/*/*.h)
+# Each released version is updated to this one by a script that is made of the same parts (src/sql/update/make). Their
+# install scripts never change again and are installed too: a dump of an old version whose rows do not fit a newer one
+# is restored after CREATE EXTENSION pg_scd2 VERSION 'old', then updated. C functions that they name stay in the library.
+$(UPDATES): pg_scd2--%--$(EXTVERSION).sql: src/sql/update/make $(PARTS) $(wildcard src/sql/update/*.sql)
+	perl $< $* $(PARTS) > $@
+.DELETE_ON_ERROR:
+
+# Headers are few and everybody's; the version is in the Makefile.
+$(OBJS): $(wildcard src/*.h src/*/*.h) Makefile
 
 endif

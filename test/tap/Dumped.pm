@@ -31,15 +31,16 @@ sub create_roles
     return;
 }
 
-# create_everything(NODE, DATABASE, TEMPLATE): the database with its feeds, flows and memory, all
-# captured and applied.
+# create_everything(NODE, DATABASE, TEMPLATE, VERSION): the database with its feeds, flows and memory,
+# all captured and applied; the extension in the version that is the default, or in that one.
 sub create_everything
 {
-    my ($node, $db, $template) = @_;
+    my ($node, $db, $template, $version) = @_;
     $template //= 'template0';
+    $version = defined $version ? "VERSION '$version'" : '';
     $node->safe_psql('postgres', qq{CREATE DATABASE "$db" TEMPLATE $template});
+    $node->safe_psql($db, "CREATE EXTENSION IF NOT EXISTS pg_scd2 $version");
     $node->safe_psql($db, q{
-        CREATE EXTENSION IF NOT EXISTS pg_scd2;
         CREATE SCHEMA "Odd, schema" AUTHORIZATION "the owner";
         CREATE SCHEMA dim AUTHORIZATION "the owner";
         SET ROLE "the owner";
