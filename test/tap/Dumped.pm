@@ -131,10 +131,11 @@ sub create_everything
 my @OURS = map { "scd2_internal.$_" } qw(feed feed_state feed_column feed_layout found_identity reader flow flow_state batch mark rejected skipped_version erasure erased_key purge);
 
 # What a database holds: rows of every table of the owner and of our catalogs. Numbers of columns
-# and identities of databases are not of this.
+# and identities of databases are not of this, nor columns of our catalogs that are named.
 sub picture
 {
-    my ($node, $db) = @_;
+    my ($node, $db, @columns) = @_;
+    my $but = join ',', qw(home source_attnum feed_attnum was known_attnums definition batches last_batch watermark_version watermark_timestamp), @columns;
     my %picture;
     my @tables = split /\n/, $node->safe_psql($db, q{
         SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -143,7 +144,7 @@ sub picture
     {
         $picture{$table} = $node->safe_psql($db, qq{
             SELECT string_agg(r::text, E'\n' ORDER BY r::text)
-            FROM (SELECT to_jsonb(t) - '{home,source_attnum,feed_attnum,was,known_attnums,definition,batches,last_batch,watermark_version,watermark_timestamp}'::text[] AS r FROM $table t) x
+            FROM (SELECT to_jsonb(t) - '{$but}'::text[] AS r FROM $table t) x
             WHERE NOT r @> '{"leaf_relid": "-"}'});
     }
     # batches without an event are none

@@ -10,7 +10,7 @@ use Test::More;
 use Scd2;
 use Dumped;
 
-our @EXPORT = qw(create_flows_of_each_kind all_goes_on states_of_flows);
+our @EXPORT = qw(create_flows_of_each_kind all_goes_on states_of_flows told);
 
 # create_flows_of_each_kind(NODE, DATABASE, VERSION): also those that create_everything() lacks: sequences of
 # their own, shared targets, once, snapshots that the worker takes, a superuser's target with an
@@ -62,6 +62,12 @@ sub create_flows_of_each_kind
     $node->safe_psql($db, q{SELECT scd2.pause_flow('stock')});
     sync($node, $db);
     return;
+}
+
+# told(VERSION): the warnings of an update of such a database.
+sub told
+{
+    return 'flow "rates_history" does not run until it is authorized: it acts as superuser "postgres"';
 }
 
 sub states_of_flows
