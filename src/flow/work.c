@@ -388,12 +388,16 @@ put_image(Scd2Work *work, int at, const Scd2Image *image)
 	memcpy(work->row_nulls + at, image->isnull, n * sizeof(bool));
 }
 
-/* An open row has no end. */
+/*
+ * Where a row begins or ends, if it does. The rows of histories alone do: what a change has there of
+ * others is no Datum of the sequence's type.
+ */
 static void
-put_end(Scd2Work *work, int at, const Scd2Change *change)
+put_bound(Scd2Work *work, int at, Datum bound, bool none)
 {
-	work->row_values[at] = change->end;
-	work->row_nulls[at] = change->open;
+	none |= work->flow->scd_type != 2;
+	work->row_values[at] = none ? (Datum) 0 : bound;
+	work->row_nulls[at] = none;
 }
 
 static void
@@ -421,19 +425,18 @@ scd2_work_emit(void *arg, const Scd2Change *change)
 	{
 		case SCD2_ROW_INSERT:
 			put_image(work, 0, change->image);
-			work->row_values[n] = change->start;
-			work->row_nulls[n] = false;
-			put_end(work, n + 1, change);
+			put_bound(work, n, change->start, false);
+			put_bound(work, n + 1, change->end, change->open);
 			put(work, SCD2_INSERTS);
 			break;
 		case SCD2_ROW_CLOSE:
 			put_tid(work, change->row);
-			put_end(work, 1, change);
+			put_bound(work, 1, change->end, change->open);
 			put(work, SCD2_CLOSES);
 			break;
 		case SCD2_ROW_REWRITE:
 			put_tid(work, change->row);
-			put_end(work, 1, change);
+			put_bound(work, 1, change->end, change->open);
 			put_image(work, 2, change->image);
 			put(work, SCD2_REWRITES);
 			break;
