@@ -28,6 +28,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -560,7 +561,9 @@ scd2_snapshot_is_due(const Scd2FlowState *state, bool once, int64 refresh_interv
 {
 	if (!once && refresh_interval <= 0)
 		return false;
-	*due = state->snapshot_at == 0 || state->snapshot_at < asked ? 0 : state->snapshot_at + refresh_interval;
+	*due = state->snapshot_at == 0 || state->snapshot_at < asked ? 0 : state->snapshot_at;
+	if (*due != 0 && pg_add_s64_overflow(*due, refresh_interval, due))
+		*due = PG_INT64_MAX;
 	return true;
 }
 

@@ -162,8 +162,8 @@ tell_at_home(void)
 }
 
 #define LIST_FLOWS \
-	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
-	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
+	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM scd2_internal.bounded(f.refresh_interval)) * 1000000)::bigint," \
+	"       CASE WHEN scd2_internal.bounded(f.refresh_interval) > '0' THEN s.last_batch + scd2_internal.bounded(f.refresh_interval) END," \
 	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
 	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)," \
 	"       CASE WHEN f.kind = 'snapshot' THEN f.source_relid ELSE e.feed_relid END" \
