@@ -12,6 +12,8 @@ typedef struct Scd2Identity
 	int			guc_nestlevel;
 } Scd2Identity;
 
+extern bool scd2_has_been_another;
+
 extern void scd2_become(Oid role, Scd2Identity *before);
 extern void scd2_become_self_again(const Scd2Identity *before);
 

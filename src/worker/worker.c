@@ -37,6 +37,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/session.h"
 #include "worker/worker.h"
 
 bool		scd2_in_worker = false;
@@ -378,6 +379,7 @@ scd2_worker_begin(Scd2WorkerArg *arg)
 	enter();
 	BackgroundWorkerInitializeConnectionByOid(my_arg.dboid, InvalidOid, 0);
 	fix_settings();
+	scd2_session_init();
 	scd2_in_worker = true;
 	look_again();
 	return me;
