@@ -44,6 +44,7 @@
 #include "utils/snapmgr.h"
 
 #include "flow/apply.h"
+#include "flow/check.h"
 #include "flow/compare.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
@@ -695,16 +696,19 @@ scd2_take_snapshot(PG_FUNCTION_ARGS)
 	ErrorContextCallback *context = error_context_stack;
 	Scd2Flow   *flow;
 	SnapshotCounts counts;
+	Scd2AtWork	here = {PG_GETARG_INT32(0), scd2_at_work};
 
 	SPI_connect();
 	error_context_stack = NULL; /* an error is apply_snapshot()'s: see call.c */
 	flow = load_to_apply(PG_GETARG_INT32(0));
 	PG_TRY();
 	{
+		scd2_at_work = &here;
 		counts = apply_by_hand(flow, version, &request);
 	}
 	PG_FINALLY();
 	{
+		scd2_at_work = here.outer;
 		scd2_flow_free(flow);
 	}
 	PG_END_TRY();

@@ -479,6 +479,7 @@ try_flow(KnownFlow *known)
 {
 	bool		taken;
 	ErrorContextCallback context = {.callback = say_which_flow, .arg = known, .previous = error_context_stack};
+	Scd2AtWork	here = {.flow_id = known->state.flow_id};
 
 	known->taken = known->state;
 	if (known->flow != NULL)
@@ -496,7 +497,9 @@ try_flow(KnownFlow *known)
 	if (taken)
 	{
 		error_context_stack = &context;
+		scd2_at_work = &here;
 		do_work(known);
+		scd2_at_work = NULL;
 		SCD2_FAIL_POINT("applied");
 		error_context_stack = context.previous;
 	}
@@ -582,6 +585,7 @@ try_flow_safely(KnownFlow *known)
 	{
 		MemoryContextSwitchTo(list_cxt);
 		error = CopyErrorData();
+		scd2_at_work = NULL;
 		again = try_with_fewer(known, error);
 		if (!again)
 			EmitErrorReport();
