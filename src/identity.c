@@ -23,6 +23,8 @@
 #include "worker/code.h"
 #include "worker/worker.h"
 
+bool		scd2_has_been_another = false;	/* since a worker looked last (worker/session.c) */
+
 /*
  * Becomes "role" until scd2_become_self_again(). "before" is filled in, owned by the caller. May be nested.
  */
@@ -31,6 +33,7 @@ scd2_become(Oid role, Scd2Identity *before)
 {
 	GetUserIdAndSecContext(&before->userid, &before->sec_context);
 	before->guc_nestlevel = NewGUCNestLevel();
+	scd2_has_been_another = true;
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);

@@ -13,6 +13,8 @@ typedef struct Scd2Identity
 	int			code_rules;		/* of what may run (worker/code.h), begun with this */
 } Scd2Identity;
 
+extern bool scd2_has_been_another;
+
 extern void scd2_become(Oid role, Scd2Identity *before);
 extern void scd2_trust_code(Scd2Identity *before);
 extern void scd2_become_self_again(const Scd2Identity *before);

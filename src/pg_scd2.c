@@ -14,10 +14,12 @@
 #include "postmaster/bgworker.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #include "pg_scd2.h"
 #include "compat.h"
 #include "feed/utility.h"
+#include "span.h"
 #include "worker/dropdb.h"
 #include "worker/hooks.h"
 #include "worker/marks.h"
@@ -77,6 +79,7 @@ check_retention(char **newval, void **extra, GucSource source)
 	int			nfields;
 	int			type;
 	struct pg_itm_in interval;
+	Interval	span;
 
 	if (*newval == NULL || strlen(*newval) > MAXDATELEN)
 		return false;
@@ -92,6 +95,12 @@ check_retention(char **newval, void **extra, GucSource source)
 	if (interval.tm_usec < 0 || interval.tm_mday < 0 || interval.tm_mon < 0 || interval.tm_year < 0)
 	{
 		GUC_check_errdetail("It must not be negative.");
+		return false;
+	}
+	/* (An infinite one, where the server knows it, leaves all fields 0.) */
+	if (type != DTK_DELTA || itmin2interval(&interval, &span) != 0 || !scd2_span_is_bounded(&span))
+	{
+		GUC_check_errdetail("It must be " SCD2_SPAN_BOUNDS ".");
 		return false;
 	}
 	return true;

@@ -108,7 +108,7 @@ leaf_of(Oid relid)
 #define LIST_LEAVES \
 	"SELECT s.feed_relid, c.oid, x.indexrelid," \
 	"       s.state = 'running' AND c.relkind = 'r' AND pg_get_expr(c.relpartbound, 0) LIKE '% TO (MAXVALUE)'," \
-	"       (EXTRACT(epoch FROM coalesce(f.retention, current_setting('pg_scd2.feed_retention')::interval)) / 10)::float8" \
+	"       (EXTRACT(epoch FROM scd2_internal.bounded(coalesce(f.retention, current_setting('pg_scd2.feed_retention')::interval))) / 10)::float8" \
 	" FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_inherits h ON h.inhparent = s.feed_relid" \
 	" JOIN pg_class c ON c.oid = h.inhrelid JOIN pg_index x ON x.indrelid = c.oid" \
 	" JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam" \

@@ -53,6 +53,8 @@ PG_FUNCTION_INFO_V1(scd2_expression_owners);
 PG_FUNCTION_INFO_V1(scd2_lock_flow);
 PG_FUNCTION_INFO_V1(scd2_lock_target);
 
+Scd2AtWork *scd2_at_work = NULL;
+
 Datum
 scd2_object_name(PG_FUNCTION_ARGS)
 {
@@ -413,6 +415,23 @@ scd2_repair_locktag(LOCKTAG *tag, int feed_id)
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, flow_catalog(), feed_id, 2);
 }
 
+static char *
+flow_name(int flow_id)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow_id)};
+	char	   *name;
+
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT name FROM scd2_internal.flow WHERE flow_id = $1", 1, types, args, NULL, true, 1) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "flow %d does not exist", flow_id);
+	name = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	name = strcpy(SPI_palloc(strlen(name) + 1), name);
+	SPI_finish();
+	return name;
+}
+
 /* Tried again and again, so that an error can say what it is that takes so long. */
 static void
 acquire(const LOCKTAG *tag, const char *what)
@@ -430,12 +449,27 @@ acquire(const LOCKTAG *tag, const char *what)
 	}
 }
 
+/*
+ * What a batch or a snapshot runs (triggers, views) must not drop its flow, or set it back: the lock
+ * does not tell, for it is the same transaction's.
+ */
+static void
+check_not_at_work(int flow_id)
+{
+	for (Scd2AtWork *work = scd2_at_work; work != NULL; work = work->outer)
+		if (work->flow_id == flow_id)
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
+							errmsg("flow \"%s\" is at work in this transaction", flow_name(flow_id)),
+							errdetail("What is called here is part of that.")));
+}
+
 /* scd2_internal.lock_flow(flow_id integer) */
 Datum
 scd2_lock_flow(PG_FUNCTION_ARGS)
 {
 	LOCKTAG		tag;
 
+	check_not_at_work(PG_GETARG_INT32(0));
 	scd2_flow_locktag(&tag, PG_GETARG_INT32(0));
 	acquire(&tag, "the flow");
 	PG_RETURN_VOID();

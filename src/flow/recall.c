@@ -259,15 +259,22 @@ find_next(Scd2Recall *recall, Datum lowest, const Scd2Row *first)
 	return false;
 }
 
-/* What a type 1 row shows of its last event, where that is a column of it. */
+/*
+ * What a type 1 row shows of its last event, where that is a column of it. No event has NULL there,
+ * but a trigger can have put it there: then nothing is known of the event, and any other replaces it.
+ */
 static Scd2Memory *
 shown_by(Scd2Recall *recall, const Scd2Row *row)
 {
-	Scd2Memory *memory = MemoryContextAllocZero(recall->work->key_cxt, sizeof(Scd2Memory));
+	int			column = recall->work->flow->sequence_column;
+	Scd2Memory *memory;
 
-	memory->sequence = row->image->values[recall->work->flow->sequence_column];
-	memory->kind = SCD2_REMEMBER_START;
 	recall->reading = SCD2_READ_ALL;
+	if (row->image->isnull[column])
+		return NULL;
+	memory = MemoryContextAllocZero(recall->work->key_cxt, sizeof(Scd2Memory));
+	memory->sequence = row->image->values[column];
+	memory->kind = SCD2_REMEMBER_START;
 	return memory;
 }
 

@@ -28,6 +28,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -43,6 +44,7 @@
 #include "utils/snapmgr.h"
 
 #include "flow/apply.h"
+#include "flow/check.h"
 #include "flow/compare.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
@@ -558,7 +560,9 @@ scd2_snapshot_is_due(const Scd2FlowState *state, bool once, int64 refresh_interv
 {
 	if (!once && refresh_interval <= 0)
 		return false;
-	*due = state->snapshot_at == 0 || state->snapshot_at < asked ? 0 : state->snapshot_at + refresh_interval;
+	*due = state->snapshot_at == 0 || state->snapshot_at < asked ? 0 : state->snapshot_at;
+	if (*due != 0 && pg_add_s64_overflow(*due, refresh_interval, due))
+		*due = PG_INT64_MAX;
 	return true;
 }
 
@@ -690,16 +694,19 @@ scd2_take_snapshot(PG_FUNCTION_ARGS)
 	ErrorContextCallback *context = error_context_stack;
 	Scd2Flow   *flow;
 	SnapshotCounts counts;
+	Scd2AtWork	here = {PG_GETARG_INT32(0), scd2_at_work};
 
 	SPI_connect();
 	error_context_stack = NULL; /* an error is apply_snapshot()'s: see call.c */
 	flow = load_to_apply(PG_GETARG_INT32(0));
 	PG_TRY();
 	{
+		scd2_at_work = &here;
 		counts = apply_by_hand(flow, version, &request);
 	}
 	PG_FINALLY();
 	{
+		scd2_at_work = here.outer;
 		scd2_flow_free(flow);
 	}
 	PG_END_TRY();

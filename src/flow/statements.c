@@ -642,7 +642,13 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 		scd2_sql(sql, ")");
 	}
 	else if (flow->sequence_column >= 0)
-		scd2_append_comparison(sql, psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column])), scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+	{
+		char	   *shown = psprintf("t.%s", quote_identifier(flow->columns[flow->sequence_column]));
+
+		scd2_sql(sql, "(%s IS NULL OR ", shown);
+		scd2_append_comparison(sql, shown, scd2_sequence_operator(flow, BTLessEqualStrategyNumber), "m.cut");
+		scd2_sql(sql, ")");
+	}
 	else
 	{
 		/* (What is not remembered is below the horizon.) */

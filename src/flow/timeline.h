@@ -90,6 +90,7 @@ typedef struct Scd2Mark
 	int			scope;			/* of a snapshot: which of the flow's scopes (scope.c), -1: it speaks of every key */
 } Scd2Mark;
 
+/* (Starts and ends are those of histories: type 1 rows have none.) */
 typedef enum Scd2ChangeKind
 {
 	SCD2_ROW_INSERT,			/* start, end, image */

@@ -13,15 +13,20 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_rewrite.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "rewrite/prs2lock.h"
+#include "rewrite/rewriteDefine.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -57,6 +62,50 @@ feed_is_on(Oid relid)
 							  1, argtypes, args, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for a feed");
 	return SPI_processed > 0;
+}
+
+static char *
+rule_name(Oid rule)
+{
+	Relation	catalog = table_open(RewriteRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	char	   *name;
+
+	ScanKeyInit(&key, Anum_pg_rewrite_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(rule));
+	scan = systable_beginscan(catalog, RewriteOidIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "rule %u does not exist", rule);
+	name = pstrdup(NameStr(((Form_pg_rewrite) GETSTRUCT(tuple))->rulename));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return name;
+}
+
+/*
+ * A rule that has something else done in place of each write leaves nothing of the target to keep.
+ * (What others do, is counted when rows are written.)
+ */
+static void
+check_rules(const Scd2Flow *flow, Relation target)
+{
+	RuleLock   *rules = target->rd_rules;
+
+	for (int i = 0; rules != NULL && i < rules->numLocks; i++)
+	{
+		RewriteRule *rule = rules->rules[i];
+		char	   *name;
+
+		if (!rule->isInstead || rule->qual != NULL || rule->event == CMD_SELECT ||
+			rule->enabled == RULE_DISABLED || rule->enabled == RULE_FIRES_ON_REPLICA)
+			continue;
+		name = rule_name(rule->ruleId);
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("rule \"%s\" replaces writes to target %s of flow \"%s\"", name, flow->target_sql, flow->name),
+						errhint("DROP RULE %s ON %s;", quote_identifier(name), flow->target_sql)));
+	}
 }
 
 /* What triggers others than we have put on the target; foreign keys are triggers too. */
@@ -149,6 +198,7 @@ scd2_work_begin(Scd2Flow *flow)
 	work->target = table_open(flow->target, RowExclusiveLock);
 	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
 		work->index = index_open(flow->target_index, RowExclusiveLock);
+	check_rules(flow, work->target);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
 	scd2_mark_as_own(flow->target, flow->memory);
 	if (scd2_in_worker)
@@ -389,12 +439,16 @@ put_image(Scd2Work *work, int at, const Scd2Image *image)
 	memcpy(work->row_nulls + at, image->isnull, n * sizeof(bool));
 }
 
-/* An open row has no end. */
+/*
+ * Where a row begins or ends, if it does. The rows of histories alone do: what a change has there of
+ * others is no Datum of the sequence's type.
+ */
 static void
-put_end(Scd2Work *work, int at, const Scd2Change *change)
+put_bound(Scd2Work *work, int at, Datum bound, bool none)
 {
-	work->row_values[at] = change->end;
-	work->row_nulls[at] = change->open;
+	none |= work->flow->scd_type != 2;
+	work->row_values[at] = none ? (Datum) 0 : bound;
+	work->row_nulls[at] = none;
 }
 
 static void
@@ -422,19 +476,18 @@ scd2_work_emit(void *arg, const Scd2Change *change)
 	{
 		case SCD2_ROW_INSERT:
 			put_image(work, 0, change->image);
-			work->row_values[n] = change->start;
-			work->row_nulls[n] = false;
-			put_end(work, n + 1, change);
+			put_bound(work, n, change->start, false);
+			put_bound(work, n + 1, change->end, change->open);
 			put(work, SCD2_INSERTS);
 			break;
 		case SCD2_ROW_CLOSE:
 			put_tid(work, change->row);
-			put_end(work, 1, change);
+			put_bound(work, 1, change->end, change->open);
 			put(work, SCD2_CLOSES);
 			break;
 		case SCD2_ROW_REWRITE:
 			put_tid(work, change->row);
-			put_end(work, 1, change);
+			put_bound(work, 1, change->end, change->open);
 			put_image(work, 2, change->image);
 			put(work, SCD2_REWRITES);
 			break;

@@ -296,15 +296,6 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_enable(oid, oid, name[]) IS
     'Everything that stands against enabling the feed of a table. Errors: as scd2.enable_change_feed.';
 
-CREATE FUNCTION scd2_internal.check_retention(retention interval) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF retention < interval '0' THEN
-        PERFORM scd2_internal.refuse('22023', format('retention must not be negative: %s', retention));
-    END IF;
-END $$;
-COMMENT ON FUNCTION scd2_internal.check_retention(interval) IS 'Errors: 22023 for a negative retention.';
-
 -- Definition and control record of a feed whose source is locked and whose relation is there.
 CREATE FUNCTION scd2_internal.register_feed(source oid, feed oid, retention interval, except_column_list name[])
     RETURNS void
@@ -346,7 +337,7 @@ DECLARE
     relation oid;
 BEGIN
     except_column_list := coalesce(except_column_list, '{}');
-    PERFORM scd2_internal.check_retention(retention);
+    PERFORM scd2_internal.check_span('retention', retention);
     PERFORM scd2_internal.check_enable(caller, source, except_column_list);
     feed_name := scd2_internal.feed_name(source, feed);
     PERFORM scd2_internal.former_feed(caller, source, except_column_list, feed_name);

@@ -126,7 +126,7 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_owner(caller, source);
     f := scd2_internal.require_feed_of(source);
-    PERFORM scd2_internal.check_retention(retention);
+    PERFORM scd2_internal.check_span('retention', retention);
     IF except_column_list IS NOT NULL THEN
         PERFORM scd2_internal.check_owner(caller, f.feed_relid);
         PERFORM scd2_internal.change_excepted(f, except_column_list);

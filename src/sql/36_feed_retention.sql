@@ -82,7 +82,7 @@ COMMENT ON FUNCTION scd2_internal.old_leaves(scd2_internal.feed, timestamptz) IS
 CREATE FUNCTION scd2_internal.cutoff(f scd2_internal.feed, retain interval) RETURNS timestamptz
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN k.retain > '0' THEN clock_timestamp() - k.retain ELSE 'infinity' END
-    FROM (SELECT coalesce(cutoff.retain, f.retention, current_setting('pg_scd2.feed_retention')::interval) AS retain) k
+    FROM (SELECT scd2_internal.bounded(coalesce(cutoff.retain, f.retention, current_setting('pg_scd2.feed_retention')::interval)) AS retain) k
 $$;
 COMMENT ON FUNCTION scd2_internal.cutoff(scd2_internal.feed, interval) IS
     'Changes that were committed until then are old. retain: NULL: the feed''s retention.';
@@ -177,7 +177,7 @@ DECLARE
     counted jsonb;
     o record;
 BEGIN
-    PERFORM scd2_internal.check_retention(retain);
+    PERFORM scd2_internal.check_span('retain', retain);
     cutoff := scd2_internal.cutoff(f, retain);
     dry_run := coalesce(dry_run, false);
     counted := (SELECT jsonb_object_agg(x.leaf, scd2_internal.count_rows(x.leaf)) FROM scd2_internal.old_leaves(f, cutoff) x WHERE dry_run OR x.last_version IS NOT NULL);

@@ -86,13 +86,13 @@ BEGIN
     SELECT h.* INTO held FROM scd2_internal.hold_feed(f.feed_id, f.feed_relid) h;       -- first: then nothing that is seen below goes
     SELECT p.version INTO latest FROM scd2_internal.position p;
     start := coalesce(starting_version, latest, 0);
+    IF start > coalesce(latest, 0) THEN
+        PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', start), format('The latest version is %s.', coalesce(latest, 0)));
+    END IF;
     PERFORM scd2_internal.refuse_start(f, format('version %s', start + 1), held.earliest_version, (SELECT s.enabled_at FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id),
             held.earliest_version, held.removed_until, held.removed_at,
             format('SELECT scd2.create_reader(%L, %L, %s);', name, f.source_relid::regclass, held.earliest_version - CASE WHEN held.removed_at IS NULL THEN 0 ELSE 1 END))
         WHERE start + 1 < held.earliest_version AND starting_version IS NOT NULL;
-    IF start > coalesce(latest, 0) THEN
-        PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', start), format('The latest version is %s.', coalesce(latest, 0)));
-    END IF;
     BEGIN
         INSERT INTO scd2_internal.reader (name, feed_id, version, reached) VALUES (name, f.feed_id, start, scd2_internal.reached(f, start));
     EXCEPTION WHEN unique_violation THEN

@@ -68,7 +68,7 @@ BEGIN
                 WHERE f.feed_id = check_feed_runs.feed_id);
     END IF;
     SELECT q.* INTO s FROM scd2_internal.feed_state AS q WHERE q.feed_id = check_feed_runs.feed_id;
-    IF s.state = 'failed' OR upper_inf(s.gap) OR since IS NOT NULL AND s.gap && int8range(since, NULL, '()') THEN
+    IF s.state = 'failed' OR upper_inf(s.gap) OR upper(s.gap) - 1 > since THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('feed of "%s" has a gap at versions %s', s.source_relid::regclass, s.gap),
             DETAIL = s.error, HINT = (SELECT CASE WHEN upper_inf(s.gap) THEN scd2_internal.gap_remedy(f, s.gap)
@@ -272,7 +272,7 @@ BEGIN
              ELSE
                 lateness := CASE WHEN sequence_type = 'date' AND given ~ '^\s*\d+\s*$' THEN given || ' days'
                     ELSE given END;
-                fits := isfinite(lateness::interval) AND lateness::interval BETWEEN '0' AND '1000 years';
+                fits := lateness::interval::text = scd2_internal.bounded(lateness::interval)::text;
         END CASE;
     EXCEPTION WHEN data_exception THEN
         fits := false;
@@ -296,9 +296,10 @@ BEGIN
             USING MESSAGE = format('stored_as_scd_type is %s', coalesce(asked.scd_type::text, 'NULL')),
             HINT = 'It is 1 or 2.';
     END IF;
-    IF asked.refresh_interval IS NULL OR asked.refresh_interval < '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
+    IF asked.refresh_interval IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL';
     END IF;
+    PERFORM scd2_internal.check_span('refresh_interval', asked.refresh_interval);
     IF asked.on_invalid_event IS NULL OR asked.on_invalid_event NOT IN ('fail', 'quarantine') THEN
         RAISE invalid_parameter_value
             USING MESSAGE = format('on_invalid_event is %s', coalesce(quote_literal(asked.on_invalid_event), 'NULL')),

@@ -275,6 +275,9 @@ DECLARE
 BEGIN
     IF snapshot_version IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'snapshot_version must not be NULL';
+    ELSIF expected_rows < 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('expected_rows is %s', expected_rows),
+            DETAIL = 'A source has no rows at least.';
     END IF;
     PERFORM scd2_internal.check_snapshot_can_be_applied(named);
     -- Until the transaction ends: two runs never interleave.
@@ -337,9 +340,7 @@ BEGIN
             altered.name);
     END IF;
     altered.refresh_interval := coalesce(alter_snapshot_flow.refresh_interval, altered.refresh_interval);
-    IF altered.refresh_interval < '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be negative';
-    END IF;
+    PERFORM scd2_internal.check_span('refresh_interval', altered.refresh_interval);
     PERFORM scd2_internal.check_not_repeated(altered.once, altered.refresh_interval);
     PERFORM scd2_internal.check_snapshot_schedule(altered, altered.sequence_type);
     UPDATE scd2_internal.flow AS f SET refresh_interval = altered.refresh_interval, definition = f.definition + 1

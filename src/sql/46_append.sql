@@ -127,9 +127,10 @@ BEGIN
         RAISE null_value_not_allowed USING MESSAGE = format('%s must not be NULL', CASE WHEN target IS NULL THEN 'target' ELSE 'source' END);
     END IF;
     once := coalesce(once, false);
-    IF refresh_interval IS NULL OR refresh_interval < '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL or negative';
+    IF refresh_interval IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'refresh_interval must not be NULL';
     END IF;
+    PERFORM scd2_internal.check_span('refresh_interval', refresh_interval);
     PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
     PERFORM scd2_internal.check_append_source(source, once);
     IF NOT once THEN

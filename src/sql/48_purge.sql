@@ -59,14 +59,14 @@ BEGIN
         WHERE f.target_relid = first.target_relid AND NOT f.once
             AND (f.closes OR f.kind = 'snapshot' AND s.snapshot_version IS NOT NULL);
     RETURN scd2_internal.as_owner(first.target_relid, format(
-        'SELECT LEAST(%1$L::%2$s, '
-        '(SELECT q.s FROM (SELECT t.%3$I AS s FROM ONLY %5$s AS t '
-        'UNION ALL SELECT t.%4$I FROM ONLY %5$s AS t WHERE NOT t.%4$I IS NULL) AS q ORDER BY q.s DESC LIMIT 1)%6$s)::text',
+        'SELECT LEAST(%1$L::%2$s, seen.s%6$s)::text '
+        'FROM (SELECT q.s FROM (SELECT t.%3$I AS s FROM ONLY %5$s AS t '
+        'UNION ALL SELECT t.%4$I FROM ONLY %5$s AS t WHERE NOT t.%4$I IS NULL) AS q ORDER BY q.s DESC LIMIT 1) AS seen',
         before, first.sequence_type, first.start_column, first.end_column, first.target_relid::regclass, bounds), 0);
 END $$;
 COMMENT ON FUNCTION scd2_internal.purge_horizon(scd2_internal.flow, text) IS
     'Before what versions are removed if somebody asks for "before": not above what the target has seen, nor '
-    'what flows whose events must never be too late have brought.';
+    'what flows whose events must never be too late have brought. NULL: it has seen nothing.';
 
 CREATE FUNCTION scd2_internal.count_ended(first scd2_internal.flow, before text) RETURNS bigint
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -159,6 +159,9 @@ BEGIN
     before := scd2_internal.sequence_point(first.flow_id, older_than);
     -- What takes long comes before the locks: what the target has seen only grows.
     horizon := scd2_internal.purge_horizon(first, before);
+    IF horizon IS NULL THEN
+        RETURN 0;
+    END IF;
     ended := scd2_internal.count_ended(first, horizon);
     IF coalesce(dry_run, false) THEN
         RETURN ended;

@@ -95,7 +95,7 @@ COMMENT ON FUNCTION scd2._bytes_after(oid, bigint) IS
 
 CREATE VIEW scd2.readers WITH (security_barrier) AS
     SELECT r.name, f.source_relid::regclass AS source, r.version, l.lag_versions,
-           CASE WHEN l.lag_versions > 0 THEN clock_timestamp() - coalesce(r.reached, r.used_at)
+           CASE WHEN l.lag_versions > 0 THEN clock_timestamp() - CASE WHEN isfinite(r.reached) THEN r.reached ELSE r.used_at END
                ELSE interval '0' END AS lag,
            CASE WHEN l.lag_versions > 0 THEN scd2._bytes_after(f.feed_relid, r.version) ELSE 0 END AS held_bytes, r.last_read
     FROM scd2_internal.reader r JOIN scd2_internal.feed_status f USING (feed_id),
@@ -118,7 +118,7 @@ CREATE VIEW scd2.capture AS
            s.pid, p.slot, greatest(s.captured_lsn, p.captured_lsn) AS captured_lsn,
            greatest(w.lsn - greatest(s.captured_lsn, p.captured_lsn), 0)::bigint AS lag_bytes,
            CASE WHEN w.lsn <= greatest(s.captured_lsn, p.captured_lsn) THEN interval '0'
-                ELSE greatest(clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp),
+                ELSE greatest(CASE WHEN isfinite(greatest(s.caught_up_at, p.commit_timestamp)) THEN clock_timestamp() - greatest(s.caught_up_at, p.commit_timestamp) END,
                     interval '0') END AS lag,
            greatest(w.lsn - r.restart_lsn, 0)::bigint AS wal_held_bytes, r.wal_status, r.safe_wal_size,
                age(r.catalog_xmin) AS catalog_xmin_age,
@@ -141,8 +141,8 @@ CREATE VIEW scd2.flows WITH (security_barrier) AS
            CASE WHEN w.kind <> 'snapshot' OR s.snapshot_version IS NOT NULL
                THEN s.watermark_timestamp END AS watermark_timestamp, b.lag_versions,
            CASE WHEN s.phase = 'done' THEN interval '0'
-                WHEN w.kind = 'snapshot' THEN clock_timestamp() - s.snapshot_at
-                WHEN b.lag_versions > 0 THEN greatest(clock_timestamp() - s.watermark_timestamp, c.lag)
+                WHEN w.kind = 'snapshot' THEN CASE WHEN isfinite(s.snapshot_at) THEN clock_timestamp() - s.snapshot_at END
+                WHEN b.lag_versions > 0 THEN greatest(CASE WHEN isfinite(s.watermark_timestamp) THEN clock_timestamp() - s.watermark_timestamp END, c.lag)
                     ELSE c.lag END AS lag,
            coalesce(s.events, 0) AS events, coalesce(s.applied, 0) AS applied, coalesce(s.duplicates, 0) AS duplicates,
                coalesce(s.out_of_order, 0) AS out_of_order,

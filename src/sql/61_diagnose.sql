@@ -234,7 +234,7 @@ CREATE FUNCTION scd2_internal.feed_problems()
         NULL, format('It was used last at %s.', r.used_at), format('SELECT scd2.drop_reader(%L);', r.name)
     FROM f JOIN scd2_internal.reader r ON r.feed_id = f.feed_id
     WHERE r.expired_at IS NOT NULL OR r.version < f.latest_version AND r.used_at < clock_timestamp()
-        - coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval)
+        - scd2_internal.bounded(coalesce(f.retention, current_setting('pg_scd2.feed_retention', true)::interval))
     UNION ALL
     SELECT f.owner, f.name, 'it was dropped, its change data feed is still there', NULL, NULL,
            concat_ws(' ', (SELECT string_agg(format('SELECT scd2.drop_flow(%L);', w.name), ' ' ORDER BY w.flow_id)

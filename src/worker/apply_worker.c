@@ -162,8 +162,8 @@ tell_at_home(void)
 }
 
 #define LIST_FLOWS \
-	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM f.refresh_interval) * 1000000)::bigint," \
-	"       CASE WHEN f.refresh_interval > '0' THEN s.last_batch + f.refresh_interval END," \
+	"SELECT f.flow_id, f.feed_id, (EXTRACT(epoch FROM scd2_internal.bounded(f.refresh_interval)) * 1000000)::bigint," \
+	"       CASE WHEN scd2_internal.bounded(f.refresh_interval) > '0' THEN s.last_batch + scd2_internal.bounded(f.refresh_interval) END," \
 	"       CASE WHEN f.memory_relid IS NOT NULL OR f.kind <> 'auto_cdc' THEN f.target_relid END, f.kind = 'snapshot', f.once," \
 	"       f.feed_id IS NOT NULL AND f.known_changes IS DISTINCT FROM coalesce(l.changes, 0)," \
 	"       CASE WHEN f.kind = 'snapshot' THEN f.source_relid ELSE e.feed_relid END" \
@@ -479,6 +479,7 @@ try_flow(KnownFlow *known)
 {
 	bool		taken;
 	ErrorContextCallback context = {.callback = say_which_flow, .arg = known, .previous = error_context_stack};
+	Scd2AtWork	here = {.flow_id = known->state.flow_id};
 
 	known->taken = known->state;
 	if (known->flow != NULL)
@@ -496,7 +497,9 @@ try_flow(KnownFlow *known)
 	if (taken)
 	{
 		error_context_stack = &context;
+		scd2_at_work = &here;
 		do_work(known);
+		scd2_at_work = NULL;
 		SCD2_FAIL_POINT("applied");
 		error_context_stack = context.previous;
 	}
@@ -582,6 +585,7 @@ try_flow_safely(KnownFlow *known)
 	{
 		MemoryContextSwitchTo(list_cxt);
 		error = CopyErrorData();
+		scd2_at_work = NULL;
 		again = try_with_fewer(known, error);
 		if (!again)
 			EmitErrorReport();

@@ -27,6 +27,7 @@
 #include "utils/timestamp.h"
 
 #include "pg_scd2.h"
+#include "span.h"
 #include "compat.h"
 #include "identity.h"
 #include "worker/ready.h"
@@ -297,6 +298,20 @@ require_database(Sync *sync)
 	return db;
 }
 
+static TimestampTz
+deadline_after(Interval *timeout)
+{
+	if (!scd2_span_is_bounded(timeout))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must be " SCD2_SPAN_BOUNDS ": %s",
+						DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(timeout)))),
+				 errhint("SELECT scd2.sync(NULL); -- waits as long as it takes")));
+	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+												   TimestampTzGetDatum(GetCurrentTimestamp()),
+												   IntervalPGetDatum(timeout)));
+}
+
 Datum
 scd2_sync(PG_FUNCTION_ARGS)
 {
@@ -308,9 +323,7 @@ scd2_sync(PG_FUNCTION_ARGS)
 	scd2_refuse_in_worker("sync");
 	refuse_waiting_for_oneself();
 	if (!PG_ARGISNULL(0))
-		sync.deadline = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
-																TimestampTzGetDatum(GetCurrentTimestamp()),
-																PG_GETARG_DATUM(0)));
+		sync.deadline = deadline_after(PG_GETARG_INTERVAL_P(0));
 	sync.caller = GetUserId();
 	sync.all = PG_ARGISNULL(1);
 	sync.targets = sync.all ? (Datum) 0 : PG_GETARG_DATUM(1);

@@ -38,6 +38,7 @@
 #include "pg_scd2.h"
 #include "compat.h"
 #include "worker/code.h"
+#include "worker/session.h"
 #include "worker/worker.h"
 
 bool		scd2_in_worker = false;
@@ -381,6 +382,7 @@ scd2_worker_begin(Scd2WorkerArg *arg)
 	scd2_code_install(my_arg.apply_slot < 0 ? SCD2_CODE_OF_CAPTURE : SCD2_CODE_OF_SUPERUSERS);
 	BackgroundWorkerInitializeConnectionByOid(my_arg.dboid, InvalidOid, 0);
 	fix_settings();
+	scd2_session_init();
 	scd2_in_worker = true;
 	look_again();
 	return me;
