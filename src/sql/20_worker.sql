@@ -103,8 +103,8 @@ CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
-    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
+                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', scd2_internal.fixed_name(relation));
+    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', scd2_internal.fixed_name(relation));
     PERFORM scd2_internal.depend_on_extension(relation, 'scd2_guard');
 END $$;
 COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS

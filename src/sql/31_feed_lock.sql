@@ -7,6 +7,9 @@
 -- A waiter makes the server cancel an autovacuum that is in its way, but only after deadlock_timeout, which no try of
 -- ours reaches. So we cancel it, with the same exception: not one that prevents wraparound.
 --
+-- What is locked here is locked by oid, and keeps its name and that of its schema too (06_fixed.sql), so that DDL of ours
+-- meets what was locked.
+--
 -- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose
 -- changes the feed will not contain; ACCESS EXCLUSIVE where ALTER TABLE needs it.
 
@@ -16,7 +19,8 @@ DECLARE
     i integer;
 BEGIN
     FOR i IN 1 .. cardinality(relations) LOOP
-        EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', relations[i]::regclass, modes[i]);
+        PERFORM scd2_internal.lock_relation(relations[i], modes[i]);
+        PERFORM scd2_internal.fixed_name(relations[i]);
     END LOOP;
     RETURN true;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN

@@ -95,7 +95,7 @@ BEGIN
     SELECT array_agg(o.leaf ORDER BY o.last_version) AS leaves, max(o.last_version) AS upto, max(o.ended) AS ended INTO gone
     FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL;
     FOR i IN 1 .. coalesce(cardinality(gone.leaves), 0) LOOP
-        EXECUTE format('DROP TABLE %s', gone.leaves[i]::regclass);
+        EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(gone.leaves[i]));
     END LOOP;
     UPDATE scd2_internal.feed_state s
     SET earliest_version = greatest(s.earliest_version, gone.upto + 1), removed_until = greatest(s.removed_until, gone.ended), removed_at = clock_timestamp()

@@ -50,7 +50,7 @@ BEGIN
             format('ALTER FUNCTION %s OWNER TO %I; -- when you have read it', c.code, pg_get_userbyid(owner)))
         FROM scd2_internal.code_of_others(others, owner) c LIMIT 1;
     FOR i IN 1 .. cardinality(others) LOOP
-        EXECUTE format('ALTER TABLE %s OWNER TO %I', others[i]::regclass, pg_get_userbyid(owner));
+        EXECUTE format('ALTER TABLE %s OWNER TO %s', scd2_internal.fixed_name(others[i]), scd2_internal.fixed_role(owner));
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.give_relations(oid[], oid) IS
@@ -91,18 +91,18 @@ BEGIN
     FOR f IN SELECT p.oid, p.proname, p.pronamespace, p.proowner, p.prosrc FROM scd2_internal.as_of_functions(w.target_relid, w.sequence_type) p LOOP
         IF f.prosrc <> scd2_internal.as_of_body(w.target_relid, w.sequence_type, w.start_column, w.end_column) THEN
             PERFORM scd2_internal.define_as_of(w.target_relid,
-                f.pronamespace::regnamespace || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,
+                scd2_internal.fixed_schema(f.pronamespace) || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,
                 w.end_column, true);
         END IF;
         IF f.pronamespace <> target.relnamespace AND NOT scd2_internal.function_exists(target.relnamespace, f.proname, w.sequence_type) THEN
-            EXECUTE format('ALTER FUNCTION %s SET SCHEMA %I', f.oid::regprocedure, target.nspname);
+            EXECUTE format('ALTER FUNCTION %s SET SCHEMA %s', scd2_internal.fixed_function(f.oid), scd2_internal.fixed_schema(target.relnamespace));
         END IF;
         IF f.proname <> wanted AND f.proname = scd2_internal.object_name(w.target_name, 'as_of')
            AND NOT scd2_internal.function_exists(target.relnamespace, wanted, w.sequence_type) THEN
-            EXECUTE format('ALTER FUNCTION %s RENAME TO %I', f.oid::regprocedure, wanted);
+            EXECUTE format('ALTER FUNCTION %s RENAME TO %I', scd2_internal.fixed_function(f.oid), wanted);
         END IF;
         IF f.proowner <> target.relowner THEN
-            EXECUTE format('ALTER FUNCTION %s OWNER TO %I', f.oid::regprocedure, pg_get_userbyid(target.relowner));
+            EXECUTE format('ALTER FUNCTION %s OWNER TO %s', scd2_internal.fixed_function(f.oid), scd2_internal.fixed_role(target.relowner));
         END IF;
     END LOOP;
 END $$;
@@ -151,17 +151,16 @@ CREATE FUNCTION scd2_internal.follow_target(w scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner CONSTANT oid := scd2_internal.owner_of(w.target_relid);
-    made oid;
+    former CONSTANT oid := scd2_internal.owner_of(w.memory_relid);
+    made CONSTANT oid := scd2_internal.made_sequence_type(w, former);
 BEGIN
     IF owner IS NULL OR w.input = 'append' THEN
         RETURN;
     END IF;
     w := scd2_internal.follow_sequence_type(w);
     PERFORM scd2_internal.give_relations(ARRAY[w.memory_relid], owner);
-    SELECT t.oid INTO made FROM pg_type t WHERE t.oid = to_regtype(w.sequence_type) AND t.typowner <> owner
-        AND scd2_internal.is_sequence_type(w.sequence_type);
-    IF FOUND THEN
-        EXECUTE format('ALTER TYPE %s OWNER TO %I', made::regtype, pg_get_userbyid(owner));
+    IF made IS NOT NULL AND former <> owner THEN
+        EXECUTE format('ALTER TYPE %s OWNER TO %s', scd2_internal.fixed_type(made, -1), scd2_internal.fixed_role(owner));
     END IF;
     IF w.scd_type = 2 THEN
         PERFORM scd2_internal.follow_as_of(w);
