@@ -41,5 +41,7 @@ extern int	scd2_debug_owners_code_limit;	/* ms */
 extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */
+#define SCD2_TEXT_SETTINGS	10
+extern const char *const scd2_text_settings[SCD2_TEXT_SETTINGS][2];	/* name, value; call.c */
 
 #endif							/* PG_SCD2_H */

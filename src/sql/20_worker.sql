@@ -99,6 +99,11 @@ CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd
 CREATE FUNCTION scd2_internal.depend_on_extension(relation oid, trigger name) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_depend_on_extension' LANGUAGE C STRICT;
 
+CREATE FUNCTION scd2_internal.belong_to_table(function oid, relation oid) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_belong_to_table' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.belong_to_table(oid, oid) IS
+    'Has a function go with the table that it was made for, and be known by it';
+
 CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -23,7 +23,7 @@
 
 CREATE FUNCTION scd2_internal.last_leaf(feed oid, OUT leaf oid, OUT first_version bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.oid, substring(b.bound FROM 'FROM \(''?(\d+)''?\)')::bigint
+    SELECT c.oid, substring(b.bound FROM E'FROM \\(''?(\\d+)''?\\)')::bigint
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
     WHERE i.inhparent = feed AND c.relkind = 'r' AND b.bound LIKE '% TO (MAXVALUE)'
 $$;

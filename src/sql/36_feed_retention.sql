@@ -44,7 +44,7 @@ COMMENT ON FUNCTION scd2_internal.holder_of(integer, bigint) IS
 
 CREATE FUNCTION scd2_internal.feed_leaves(feed oid) RETURNS TABLE (leaf oid, first_version bigint, last_version bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.oid, substring(b.bound FROM 'FROM \(''?(-?\d+)''?\)')::bigint, substring(b.bound FROM 'TO \(''?(-?\d+)''?\)')::bigint - 1
+    SELECT c.oid, substring(b.bound FROM E'FROM \\(''?(-?\\d+)''?\\)')::bigint, substring(b.bound FROM E'TO \\(''?(-?\\d+)''?\\)')::bigint - 1
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
     WHERE i.inhparent = feed AND c.relkind = 'r' AND b.bound LIKE 'FOR VALUES FROM %'
     ORDER BY 3 NULLS LAST

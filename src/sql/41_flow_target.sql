@@ -211,7 +211,7 @@ COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, nam
 CREATE FUNCTION scd2_internal.made_sequence_type(w scd2_internal.flow, owner oid) RETURNS oid
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT t.oid FROM pg_type AS t
-    WHERE t.typtype = 'c' AND t.typowner = owner AND obj_description(t.oid, 'pg_type') LIKE 'pg\_scd2: sequence of %'
+    WHERE t.typtype = 'c' AND t.typowner = owner AND obj_description(t.oid, 'pg_type') LIKE E'pg\\_scd2: sequence of %'
       AND t.oid = coalesce((SELECT a.atttypid FROM pg_attribute AS a
                             WHERE a.attnum > 0 AND NOT a.attisdropped
                               AND (w.scd_type = 2 AND a.attrelid = w.target_relid AND a.attname = w.start_column
@@ -291,6 +291,7 @@ BEGIN
         scd2_internal.as_of_body(target, sequence_type, start_column, end_column));
     EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', as_of, sequence_type,
                    format('Rows of %s that were valid at a point %s', target::regclass, CASE WHEN sequence_type ~ '^(timestamp|date)' THEN 'in time' ELSE 'of its sequence' END));
+    PERFORM scd2_internal.belong_to_table(format('%s(%s)', as_of, sequence_type)::regprocedure, target);
 END $$;
 COMMENT ON FUNCTION scd2_internal.define_as_of(oid, text, text, name, name, boolean) IS 'Makes <target>_as_of; again: for what the target is called now';
 
@@ -312,13 +313,23 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, text, name, name) IS 'Puts the guard on a target and creates <target>_as_of';
 
--- By what it returns, since both may have been renamed, and how it is described: not one of the user's.
+-- Both may have been renamed. A dependency tells which function was made for the target: SQL makes none of its kind, and
+-- it goes when the function is replaced. Dumps do not have it; so there, and from version 0.1.0, it is one of the target's
+-- owner that is called and described so. What others call and describe so is theirs.
+CREATE FUNCTION scd2_internal.belongs_to_table(function oid, relation oid) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = function
+                   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.refobjsubid = 0 AND d.deptype = 'a')
+$$;
+COMMENT ON FUNCTION scd2_internal.belongs_to_table(oid, oid) IS 'Whether belong_to_table() was called';
+
 CREATE FUNCTION scd2_internal.as_of_functions(target oid, sequence_type text) RETURNS SETOF pg_proc
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT p.* FROM pg_proc p JOIN pg_class c ON c.reltype = p.prorettype
-    WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.prosecdef IS FALSE
+    WHERE c.oid = target AND p.proretset AND p.prosecdef IS FALSE
       AND p.proargtypes::text = to_regtype(sequence_type)::oid::text
-      AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %'
+      AND (scd2_internal.belongs_to_table(p.oid, target)
+           OR p.proowner = c.relowner AND p.proname LIKE E'%\\_as\\_of' AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %')
 $$;
 COMMENT ON FUNCTION scd2_internal.as_of_functions(oid, text) IS 'The function <target>_as_of, under whatever name';
 

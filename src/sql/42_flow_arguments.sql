@@ -273,7 +273,7 @@ BEGIN
         CASE WHEN sequence_type IN ('smallint', 'integer', 'bigint') THEN fits := lateness::bigint >= 0;
              WHEN example = '1000' THEN fits := lateness::numeric >= 0 AND lateness::numeric NOT IN ('NaN', 'Infinity');
              ELSE
-                lateness := CASE WHEN sequence_type = 'date' AND given ~ '^\s*\d+\s*$' THEN given || ' days'
+                lateness := CASE WHEN sequence_type = 'date' AND given ~ E'^\\s*\\d+\\s*$' THEN given || ' days'
                     ELSE given END;
                 fits := isfinite(lateness::interval) AND lateness::interval BETWEEN '0' AND '1000 years';
         END CASE;

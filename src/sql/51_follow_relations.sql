@@ -89,6 +89,7 @@ BEGIN
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = w.target_relid;
     wanted := scd2_internal.object_name(target.relname, 'as_of');
     FOR f IN SELECT p.oid, p.proname, p.pronamespace, p.proowner, p.prosrc FROM scd2_internal.as_of_functions(w.target_relid, w.sequence_type) p LOOP
+        PERFORM scd2_internal.belong_to_table(f.oid, w.target_relid);
         IF f.prosrc <> scd2_internal.as_of_body(w.target_relid, w.sequence_type, w.start_column, w.end_column) THEN
             PERFORM scd2_internal.define_as_of(w.target_relid,
                 scd2_internal.fixed_schema(f.pronamespace) || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,
@@ -108,6 +109,13 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_as_of(scd2_internal.flow) IS
     'Makes <target>_as_of that of the target as it is called now; it keeps its name if the new one is taken';
+
+-- A dump does not have whom a function belongs to.
+CREATE FUNCTION scd2_internal.follow_all_as_of() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.follow_as_of(w) FROM scd2_internal.flow w JOIN pg_class c ON c.oid = w.target_relid WHERE w.scd_type = 2 AND w.input <> 'append'
+$$;
+COMMENT ON FUNCTION scd2_internal.follow_all_as_of() IS 'Makes each <target>_as_of of a target''s owner that of the target again';
 
 CREATE FUNCTION scd2_internal.function_exists(schema oid, function name, argument text) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -173,7 +181,7 @@ COMMENT ON FUNCTION scd2_internal.follow_target(scd2_internal.flow) IS
 CREATE FUNCTION scd2_internal.names_relation(w scd2_internal.flow, relation name) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(' ', w.sequence_by, w.delete_sequence_by, w.end_sequence_by, w.apply_as_deletes, w.apply_as_truncates, w.source_filter,
-        w.initial_start, w.scope) ~* ('(^|\W)"?' || regexp_replace(relation, '(\W)', '\\\1', 'g') || '"?\s*\.')
+        w.initial_start, w.scope) ~* (E'(^|\\W)"?' || regexp_replace(relation, E'(\\W)', E'\\\\\\1', 'g') || E'"?\\s*\\.')
 $$;
 COMMENT ON FUNCTION scd2_internal.names_relation(scd2_internal.flow, name) IS
     'Whether an expression of a flow may name its source';
@@ -214,7 +222,7 @@ COMMENT ON FUNCTION scd2_internal.follow_recorded_names(oid[]) IS
     'Writes down what relations are called now; NULL: all that are recorded';
 
 CREATE FUNCTION scd2_internal.follow_relations(relations oid[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on SET quote_all_identifiers = off AS $$
 DECLARE
     f scd2_internal.feed;
     w scd2_internal.flow;
