@@ -8,7 +8,7 @@
  * statement would change another's table.
  *
  * So a relation is locked by its oid, and a name becomes part of a statement only through the
- * functions here. They lock the rows of pg_namespace, pg_type, pg_proc and pg_authid that the name
+ * functions here. They lock the rows of pg_namespace, pg_type, pg_collation, pg_proc and pg_authid that the name
  * is made of, FOR KEY SHARE: whoever renames, moves or drops the object waits until we commit;
  * grants and other changes do not. Nobody who renamed it already is waited for for longer than
  * pg_scd2.lock_timeout (or lock_timeout, if that is less). Then the messages of what was renamed
@@ -30,6 +30,7 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -47,6 +48,7 @@
 #include "utils/timestamp.h"
 
 #include "fixed.h"
+#include "names.h"
 #include "pg_scd2.h"
 
 #define TRY_AGAIN	20000L		/* µs */
@@ -55,6 +57,7 @@ PG_FUNCTION_INFO_V1(scd2_lock_relation);
 PG_FUNCTION_INFO_V1(scd2_fixed_name);
 PG_FUNCTION_INFO_V1(scd2_fixed_schema);
 PG_FUNCTION_INFO_V1(scd2_fixed_type);
+PG_FUNCTION_INFO_V1(scd2_fixed_collation);
 PG_FUNCTION_INFO_V1(scd2_fixed_function);
 PG_FUNCTION_INFO_V1(scd2_fixed_role);
 
@@ -221,6 +224,30 @@ scd2_fixed_type(PG_FUNCTION_ARGS)
 {
 	fix_type(PG_GETARG_OID(0));
 	PG_RETURN_TEXT_P(cstring_to_text(format_type_extended(PG_GETARG_OID(0), PG_GETARG_INT32(1), FORMAT_TYPE_TYPEMOD_GIVEN)));
+}
+
+/* Collations of the server keep their names. */
+char *
+scd2_fixed_collation_name(Oid collation)
+{
+	HeapTuple	tuple;
+
+	if (collation >= FirstNormalObjectId)
+	{
+		fix(CollationRelationId, collation);
+		tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for collation %u", collation);
+		fix(NamespaceRelationId, ((Form_pg_collation) GETSTRUCT(tuple))->collnamespace);
+		ReleaseSysCache(tuple);
+	}
+	return scd2_collation_name(collation);
+}
+
+Datum
+scd2_fixed_collation(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(scd2_fixed_collation_name(PG_GETARG_OID(0))));
 }
 
 /* scd2_internal.fixed_function(function oid): with the types of its arguments. */

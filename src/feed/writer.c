@@ -170,7 +170,7 @@ type_sql(Form_pg_attribute att)
 
 	if (!OidIsValid(att->attcollation) || att->attcollation == get_typcollation(att->atttypid))
 		return type;
-	return psprintf("%s COLLATE %s", type, scd2_collation_name(att->attcollation));
+	return psprintf("%s COLLATE %s", type, scd2_fixed_collation_name(att->attcollation));
 }
 
 static void

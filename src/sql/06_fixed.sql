@@ -30,6 +30,11 @@ CREATE FUNCTION scd2_internal.fixed_type(type oid, typmod integer) RETURNS text
 COMMENT ON FUNCTION scd2_internal.fixed_type(oid, integer) IS
     'As format_type(): nobody else renames or moves the type, or its schema, before the transaction ends. Errors: 55P03, 42704 it was dropped';
 
+CREATE FUNCTION scd2_internal.fixed_collation(collation_oid oid) RETURNS text
+    AS 'MODULE_PATHNAME', 'scd2_fixed_collation' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.fixed_collation(oid) IS
+    'A collation as SQL text: nobody else renames or moves it, or its schema, before the transaction ends. Errors: 55P03, 42704 it was dropped';
+
 CREATE FUNCTION scd2_internal.fixed_function(function oid) RETURNS text
     AS 'MODULE_PATHNAME', 'scd2_fixed_function' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.fixed_function(oid) IS

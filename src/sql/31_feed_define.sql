@@ -170,7 +170,7 @@ BEGIN
         FROM pg_class c WHERE c.oid = source;
     SELECT string_agg(format('%I %s', f.name, scd2_internal.fixed_type(f.type, f.typmod))
                       || CASE WHEN f.collation_oid <> 0 AND f.collation_oid <> t.typcollation THEN ' COLLATE '
-                          || f.collation_oid::regcollation ELSE '' END
+                          || scd2_internal.fixed_collation(f.collation_oid) ELSE '' END
                       || CASE WHEN f.not_null THEN ' NOT NULL' ELSE '' END, ', ' ORDER BY f.ordinal)
     INTO columns
     FROM scd2_internal.feed_columns(source, except_column_list) f JOIN pg_type t ON t.oid = f.type;

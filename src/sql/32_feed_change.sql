@@ -91,7 +91,7 @@ BEGIN
     LOOP
         PERFORM scd2_internal.lock_feed(f);
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', scd2_internal.fixed_name(f.feed_relid), coming.name, scd2_internal.fixed_type(coming.type, coming.typmod)
-            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || coming.collation_oid::regcollation ELSE '' END);
+            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || scd2_internal.fixed_collation(coming.collation_oid) ELSE '' END);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_missing_columns(scd2_internal.feed, name[]) IS

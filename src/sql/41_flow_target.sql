@@ -77,12 +77,11 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_may_create(caller, schema);
     SELECT string_agg(format('%I %s%s%s', t.name, t.type,
-                             CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END,
+                             CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END,
                              CASE WHEN t.not_null THEN ' NOT NULL' END), ', ' ORDER BY t.ordinal)
         INTO body
         FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
-        LEFT JOIN pg_collation AS c ON c.oid = t.collation
-        LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+        LEFT JOIN pg_collation AS c ON c.oid = t.collation;
     IF scd_type = 2 THEN
         body := body || format(', CHECK (%I %s %I)', end_column, scd2_internal.order_operator(sequence_type::regtype, 5), start_column);
     END IF;
@@ -192,11 +191,11 @@ DECLARE
     type   text := format('%I.%I', schema, scd2_internal.object_name(target, 'sequence'));
     fields text;
 BEGIN
-    SELECT string_agg(format('%I %s%s', f.name, scd2_internal.fixed_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END), ', ' ORDER BY f.ordinality)
+    SELECT string_agg(format('%I %s%s', f.name, scd2_internal.fixed_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END), ', ' ORDER BY f.ordinality)
         INTO fields
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by') AS s) AS e
-             LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+             LEFT JOIN pg_collation AS c ON c.oid = e.collation;
     -- Else: of the flow that this one joins. (That of another target can have the name, if both were clipped: an error.)
     IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type AND f.target_relid = to_regclass(format('%I.%I', schema, target))) THEN
         EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
@@ -251,14 +250,14 @@ BEGIN
         FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_memory_columns(keys || kept, target, relation);
     SELECT string_agg(format('%I %s%s%s', a.attname, scd2_internal.fixed_type(b.base, b.base_typmod),
-                             CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
+                             CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END,
                              CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)
         INTO body
         FROM unnest(keys || kept) WITH ORDINALITY AS u (name, n)
         JOIN pg_attribute AS a ON a.attrelid = layout AND a.attname = u.name
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b       -- a domain may refuse NULL
-        LEFT JOIN pg_collation AS c ON c.oid = a.attcollation LEFT JOIN pg_namespace AS cn ON cn.oid = c.collnamespace;
-    coll := (SELECT format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = sequence_collation);
+        LEFT JOIN pg_collation AS c ON c.oid = a.attcollation;
+    coll := (SELECT ' COLLATE ' || scd2_internal.fixed_collation(c.oid) FROM pg_collation AS c WHERE c.oid = sequence_collation);
     EXECUTE format('CREATE TABLE %s.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s))',
                    schema, relation, body, sequence_type, coll,
                    CASE WHEN scd_type = 1 AND ignores_null <> '{}' THEN format(', _sequences %s[]%s', sequence_type, coll) END,

@@ -41,9 +41,9 @@ BEGIN
         ARRAY['ACCESS EXCLUSIVE', 'ACCESS EXCLUSIVE']);
     FOR added IN
         SELECT t.name, t.type || CASE WHEN c.oid IS NULL THEN ''
-            ELSE format(' COLLATE %I.%I', n.nspname, c.collname) END AS type
+            ELSE ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END AS type
         FROM scd2_internal.target_columns(source, more, '{}', 1, NULL, NULL, NULL, NULL, NULL) AS t
-        LEFT JOIN pg_collation AS c ON c.oid = t.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace
+        LEFT JOIN pg_collation AS c ON c.oid = t.collation
             ORDER BY t.ordinal
     LOOP
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', scd2_internal.fixed_name(first.target_relid), added.name, added.type);

@@ -42,9 +42,9 @@ COMMENT ON FUNCTION scd2_internal.check_append_filter(text, oid, name[]) IS 'Rai
 -- The columns of a target for these of a source, as definitions: all, or those that "target" lacks.
 CREATE FUNCTION scd2_internal.append_definitions(source oid, columns name[], target oid) RETURNS SETOF text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('%I %s%s', t.name, t.type, CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END)
+    SELECT format('%I %s%s', t.name, t.type, CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END)
     FROM scd2_internal.target_columns(source, columns, '{}', 1, NULL, 0, NULL, NULL, NULL) AS t
-         LEFT JOIN pg_collation AS c ON c.oid = t.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace
+         LEFT JOIN pg_collation AS c ON c.oid = t.collation
     WHERE target IS NULL OR NOT EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = target AND a.attname = t.name AND a.attnum > 0 AND NOT a.attisdropped)
     ORDER BY t.ordinal
 $$;

@@ -258,7 +258,7 @@ COMMENT ON FUNCTION scd2_internal.takes_column(scd2_internal.flow, name) IS 'Whe
 CREATE FUNCTION scd2_internal.add_to_target(w scd2_internal.flow, c record, kept boolean, shared boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    definition text := format('%I %s%s', c.name, c.type, (SELECT format(' COLLATE %I.%I', n.nspname, l.collname) FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = c.collation))
+    definition text := format('%I %s%s', c.name, c.type, (SELECT ' COLLATE ' || scd2_internal.fixed_collation(l.oid) FROM pg_collation l WHERE l.oid = c.collation))
         || CASE WHEN c.missing IS NOT NULL AND NOT shared THEN format(' DEFAULT %L::%s', c.missing, c.type) ELSE '' END;
 BEGIN
     PERFORM scd2_internal.lock_target_columns(w);
