@@ -166,6 +166,7 @@ BEGIN
         END IF;
     END IF;
     asked.target_schema := scd2_internal.place_of(place.schema);
+    asked.target_relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list,
         track_history_column_list, track_history_except_column_list, open_row_index, shared,
         ignore_null_updates, ignore_null_updates_column_list, ignore_null_updates_except_column_list);
@@ -258,7 +259,7 @@ BEGIN
     asked.feed_id := feed_id;
     asked.target_schema := scd2_internal.place_of(place.schema);
     asked.target_name := place.relation;
-    asked.target_relid := place.relid;
+    asked.target_relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
     asked.keys := keys;
     asked.scd_type := stored_as_scd_type;
     asked.start_column := start_column;

@@ -153,6 +153,7 @@ BEGIN
     END IF;
     PERFORM scd2_internal.check_append_filter(source_filter, source, columns);
     schema := scd2_internal.place_of(place.schema);
+    place.relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
     place.relid := scd2_internal.append_target(caller, schema, place.relation, place.relid, source, columns);
     SELECT n.nspname AS schema, c.relname AS relation INTO origin FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type, keys, columns, tracked,
