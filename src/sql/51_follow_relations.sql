@@ -89,7 +89,7 @@ BEGIN
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = w.target_relid;
     wanted := scd2_internal.object_name(target.relname, 'as_of');
     FOR f IN SELECT p.oid, p.proname, p.pronamespace, p.proowner, p.prosrc FROM scd2_internal.as_of_functions(w.target_relid, w.sequence_type) p LOOP
-        PERFORM scd2_internal.belong_to_table(f.oid, w.target_relid);
+        PERFORM scd2_internal.belong_to_table(f.oid, w.target_relid) WHERE NOT scd2_internal.belongs_to_table(f.oid, w.target_relid);
         IF f.prosrc <> scd2_internal.as_of_body(w.target_relid, w.sequence_type, w.start_column, w.end_column) THEN
             PERFORM scd2_internal.define_as_of(w.target_relid,
                 scd2_internal.fixed_schema(f.pronamespace) || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,

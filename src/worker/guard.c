@@ -81,7 +81,7 @@ scd2_depend_on_extension(PG_FUNCTION_ARGS)
 }
 
 /*
- * scd2_internal.belong_to_table(function oid, relation oid): an automatic dependency, once.
+ * scd2_internal.belong_to_table(function oid, relation oid): an automatic dependency. The caller has looked that there is none.
  */
 Datum
 scd2_belong_to_table(PG_FUNCTION_ARGS)
@@ -91,7 +91,6 @@ scd2_belong_to_table(PG_FUNCTION_ARGS)
 
 	ObjectAddressSet(function, ProcedureRelationId, PG_GETARG_OID(0));
 	ObjectAddressSet(table, RelationRelationId, PG_GETARG_OID(1));
-	(void) deleteDependencyRecordsForSpecific(ProcedureRelationId, function.objectId, DEPENDENCY_AUTO, RelationRelationId, table.objectId);
 	recordDependencyOn(&function, &table, DEPENDENCY_AUTO);
 	CommandCounterIncrement();
 	PG_RETURN_VOID();
