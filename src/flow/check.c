@@ -92,6 +92,7 @@ scd2_caller_relation(PG_FUNCTION_ARGS)
 	Oid			schema;
 	Oid			relid;
 	NameData	relation_name;
+	NameData	schema_name;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -103,6 +104,11 @@ scd2_caller_relation(PG_FUNCTION_ARGS)
 	relid = get_relname_relid(rv->relname, schema);
 	namestrcpy(&relation_name, rv->relname);
 	values[0] = ObjectIdGetDatum(schema);
+	if (TupleDescAttr(desc, 0)->atttypid == NAMEOID)	/* version 0.1.0, not updated yet */
+	{
+		namestrcpy(&schema_name, get_namespace_name(schema));
+		values[0] = NameGetDatum(&schema_name);
+	}
 	values[1] = NameGetDatum(&relation_name);
 	values[2] = ObjectIdGetDatum(relid);
 	nulls[2] = !OidIsValid(relid);
