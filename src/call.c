@@ -16,7 +16,8 @@
  *
  * Settings of the session that change what SQL text means are set to what our text was written for
  * (an expression must mean the same here, where it is checked, and in the worker), and a
- * default_tablespace that the caller must not use is not used for him either.
+ * default_tablespace that the caller must not use is not used for him either. No wait for a lock is longer than
+ * pg_scd2.lock_timeout.
  */
 #include "postgres.h"
 
@@ -27,6 +28,7 @@
 #include "commands/tablespace.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -116,6 +118,17 @@ invoke(FunctionCallInfo twin, List *outer_path)
 	return result;
 }
 
+/*
+ * Settings that change what SQL text means, or what a value is as text, whoever set them for database, role or
+ * session. In workers these hold throughout. What no door leads to (event triggers, functions that read as their
+ * caller) is written so that they make no difference: a literal with a backslash is an E''.
+ */
+const char *const scd2_text_settings[SCD2_TEXT_SETTINGS][2] = {
+	{"standard_conforming_strings", "on"}, {"backslash_quote", "safe_encoding"}, {"escape_string_warning", "on"},
+	{"transform_null_equals", "off"}, {"array_nulls", "on"}, {"quote_all_identifiers", "off"},
+	{"bytea_output", "hex"}, {"extra_float_digits", "1"}, {"xmlbinary", "base64"}, {"xmloption", "content"},
+};
+
 static void
 use_setting(const char *name, const char *value)
 {
@@ -125,6 +138,19 @@ use_setting(const char *name, const char *value)
 		(void) set_config_option(name, value, superuser() ? PGC_SUSET : PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
+/*
+ * What changes something waits for no lock for longer than pg_scd2.lock_timeout: of the server's own locks, too. Names in
+ * its catalogs (two make tables of one name) are waited for while tables of the caller's are locked already.
+ */
+static void
+bound_waits(Oid function)
+{
+	int			bound = Max(scd2_lock_timeout, 1);
+
+	if (func_volatile(function) == PROVOLATILE_VOLATILE && (LockTimeout == 0 || LockTimeout > bound))
+		use_setting("lock_timeout", psprintf("%d", bound));
+}
+
 /* Until the caller ends the nest level. */
 static void
 use_settings(void)
@@ -132,10 +158,8 @@ use_settings(void)
 	const char *tablespace = GetConfigOption("default_tablespace", false, false);
 	Oid			spcoid = *tablespace != '\0' ? get_tablespace_oid(tablespace, true) : InvalidOid;
 
-	use_setting("standard_conforming_strings", "on");
-	use_setting("transform_null_equals", "off");
-	use_setting("array_nulls", "on");
-	use_setting("quote_all_identifiers", "off");
+	for (int i = 0; i < SCD2_TEXT_SETTINGS; i++)
+		use_setting(scd2_text_settings[i][0], scd2_text_settings[i][1]);
 	if (OidIsValid(spcoid) && spcoid != MyDatabaseTableSpace && !scd2_may_create_in_tablespace(spcoid))
 		use_setting("default_tablespace", "");
 }
@@ -150,6 +174,7 @@ scd2_call_internal(PG_FUNCTION_ARGS)
 	int			nest = NewGUCNestLevel();
 
 	use_settings();
+	bound_waits(fcinfo->flinfo->fn_oid);
 	if (twin == NULL)
 	{
 		twin = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(FmgrInfo));

@@ -42,5 +42,7 @@ extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */
 extern void scd2_refuse_in_worker(const char *function);
+#define SCD2_TEXT_SETTINGS	10
+extern const char *const scd2_text_settings[SCD2_TEXT_SETTINGS][2];	/* name, value; call.c */
 
 #endif							/* PG_SCD2_H */

@@ -56,6 +56,7 @@
 #include "feed/layout.h"
 #include "feed/owners_code.h"
 #include "feed/writer.h"
+#include "fixed.h"
 #include "identity.h"
 #include "names.h"
 
@@ -163,19 +164,13 @@ open_feed(Scd2Feed *feed)
 }
 
 static char *
-feed_sql_name(Relation rel)
-{
-	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel));
-}
-
-static char *
 type_sql(Form_pg_attribute att)
 {
-	char	   *type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	char	   *type = scd2_fixed_type_name(att->atttypid, att->atttypmod);
 
 	if (!OidIsValid(att->attcollation) || att->attcollation == get_typcollation(att->atttypid))
 		return type;
-	return psprintf("%s COLLATE %s", type, scd2_collation_name(att->attcollation));
+	return psprintf("%s COLLATE %s", type, scd2_fixed_collation_name(att->attcollation));
 }
 
 static void
@@ -267,7 +262,7 @@ add_column(Scd2Feed *feed, const char *relation, int i)
 	}
 	alter(psprintf("ALTER TABLE %s ADD COLUMN %s %s DEFAULT %s::%s", relation, name, type_sql(att),
 				   quote_literal_cstr(missing),
-				   format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY)));
+				   scd2_fixed_type_name(att->atttypid, att->atttypmod)));
 	alter(psprintf("ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT", relation, name));
 }
 
@@ -351,7 +346,7 @@ write_columns(Scd2Feed *feed, TupleDesc desc)
 static void
 follow_columns(Scd2Feed *feed, Relation rel)
 {
-	char	   *relation = feed_sql_name(rel);
+	char	   *relation = scd2_fixed_relation_name(RelationGetRelid(rel));
 	TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(rel));
 	Oid			owner = rel->rd_rel->relowner;
 	Scd2Identity self;

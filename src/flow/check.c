@@ -14,6 +14,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -52,6 +53,7 @@ PG_FUNCTION_INFO_V1(scd2_check_version_query);
 PG_FUNCTION_INFO_V1(scd2_expression_owners);
 PG_FUNCTION_INFO_V1(scd2_lock_flow);
 PG_FUNCTION_INFO_V1(scd2_lock_target);
+PG_FUNCTION_INFO_V1(scd2_take_name);
 
 Scd2AtWork *scd2_at_work = NULL;
 
@@ -82,7 +84,7 @@ find_along_path(const char *relname)
 }
 
 /*
- * Schema, name and oid (NULL: does not exist) of a relation name as the caller of the public
+ * The oid of the schema, name and oid (NULL: does not exist) of a relation name as the caller of the public
  * function means it.
  */
 Datum
@@ -94,8 +96,8 @@ scd2_caller_relation(PG_FUNCTION_ARGS)
 	bool		nulls[3] = {false};
 	Oid			schema;
 	Oid			relid;
-	NameData	schema_name;
 	NameData	relation_name;
+	NameData	schema_name;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -105,9 +107,13 @@ scd2_caller_relation(PG_FUNCTION_ARGS)
 							   rv->catalogname, rv->schemaname, rv->relname)));
 	schema = rv->schemaname != NULL ? get_namespace_oid(rv->schemaname, false) : find_along_path(rv->relname);
 	relid = get_relname_relid(rv->relname, schema);
-	namestrcpy(&schema_name, get_namespace_name(schema));
 	namestrcpy(&relation_name, rv->relname);
-	values[0] = NameGetDatum(&schema_name);
+	values[0] = ObjectIdGetDatum(schema);
+	if (TupleDescAttr(desc, 0)->atttypid == NAMEOID)	/* version 0.1.0, not updated yet */
+	{
+		namestrcpy(&schema_name, get_namespace_name(schema));
+		values[0] = NameGetDatum(&schema_name);
+	}
 	values[1] = NameGetDatum(&relation_name);
 	values[2] = ObjectIdGetDatum(relid);
 	nulls[2] = !OidIsValid(relid);
@@ -430,6 +436,30 @@ flow_name(int flow_id)
 	name = strcpy(SPI_palloc(strlen(name) + 1), name);
 	SPI_finish();
 	return name;
+}
+
+/*
+ * scd2_internal.take_name(kind text, name name, waits boolean): nobody else gives a flow or a reader
+ * this name until the transaction ends. false: somebody just does. (To wait for that at the index
+ * would have no bound, and by then tables are locked.)
+ */
+Datum
+scd2_take_name(PG_FUNCTION_ARGS)
+{
+	bool		of_flow = strcmp(text_to_cstring(PG_GETARG_TEXT_PP(0)), "flow") == 0;
+	char	   *name = NameStr(*PG_GETARG_NAME(1));
+	TimestampTz deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), PG_GETARG_BOOL(2) ? scd2_lock_timeout : 0);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, flow_catalog(), DatumGetUInt32(hash_any((unsigned char *) name, strlen(name))), of_flow ? 3 : 4);
+	while (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	{
+		if (GetCurrentTimestamp() >= deadline)
+			PG_RETURN_BOOL(false);
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10000);
+	}
+	PG_RETURN_BOOL(true);
 }
 
 /* Tried again and again, so that an error can say what it is that takes so long. */

@@ -101,12 +101,17 @@ CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd
 CREATE FUNCTION scd2_internal.depend_on_extension(relation oid, trigger name) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_depend_on_extension' LANGUAGE C STRICT;
 
+CREATE FUNCTION scd2_internal.belong_to_table(function oid, relation oid) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_belong_to_table' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.belong_to_table(oid, oid) IS
+    'Has a function go with the table that it was made for, and be known by it';
+
 CREATE FUNCTION scd2_internal.put_guard(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER scd2_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', relation::regclass);
-    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', relation::regclass);
+                   'FOR EACH STATEMENT EXECUTE FUNCTION scd2_internal.guard()', scd2_internal.fixed_name(relation));
+    EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER scd2_guard', scd2_internal.fixed_name(relation));
     PERFORM scd2_internal.depend_on_extension(relation, 'scd2_guard');
 END $$;
 COMMENT ON FUNCTION scd2_internal.put_guard(oid) IS

@@ -94,6 +94,7 @@ BEGIN
     PERFORM scd2_internal.renumber_columns();
     PERFORM scd2_internal.fail_missing_feeds(p.version);
     PERFORM scd2_internal.close_all_rows();
+    PERFORM scd2_internal.follow_all_as_of();
     UPDATE scd2_internal.feed_state SET home = scd2_internal.home();
     UPDATE scd2_internal.flow_state SET home = scd2_internal.home();
     UPDATE scd2_internal.purge SET home = scd2_internal.home(), storage = 0;

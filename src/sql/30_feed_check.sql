@@ -121,7 +121,7 @@ CREATE FUNCTION scd2_internal.unfit_kind(source oid, OUT code text, OUT what tex
             (3, c.relkind = 'f', '42809', 'foreign table',
                 'Its rows are stored elsewhere, and the log of this server does not show them.', NULL),
             (4, c.relkind NOT IN ('r', 'p', 'v', 'm', 'f'), '42809', 'relation', 'It is not a table.', NULL),
-            (5, c.oid < 16384 OR n.nspname IN ('pg_catalog', 'information_schema') OR n.nspname LIKE 'pg\_toast%',
+            (5, c.oid < 16384 OR n.nspname IN ('pg_catalog', 'information_schema') OR n.nspname LIKE E'pg\\_toast%',
                 '42809', 'system catalog', 'Changes of system catalogs are not decoded.', NULL),
             (6, n.nspname IN ('scd2', 'scd2_internal'), '42809', 'table', 'It belongs to pg_scd2 itself.', NULL),
             (7, EXISTS (SELECT FROM scd2_internal.feed f

@@ -37,7 +37,7 @@ BEGIN
     INSERT INTO scd2_internal.found_identity VALUES (set_full_identity.feed_id, leaf, found.identity,
         found.index_name) ON CONFLICT DO NOTHING;
     IF found.identity <> 'f' THEN
-        EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', leaf::regclass);
+        EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', scd2_internal.fixed_name(leaf));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.set_full_identity(integer, oid) IS
@@ -50,7 +50,7 @@ BEGIN
     IF identity = 'f' OR (SELECT c.relreplident <> 'f' FROM pg_class c WHERE c.oid = leaf) IS NOT FALSE THEN
         RETURN;                             -- as it was, gone, or changed since by somebody who wants it so
     END IF;
-    PERFORM scd2_internal.alter_as_owner(leaf, ARRAY[format('ALTER TABLE ONLY %s REPLICA IDENTITY %s', leaf::regclass,
+    PERFORM scd2_internal.alter_as_owner(leaf, ARRAY[format('ALTER TABLE ONLY %s REPLICA IDENTITY %s', scd2_internal.fixed_name(leaf),
         CASE WHEN identity = 'n' THEN 'NOTHING'
              WHEN identity = 'i' AND EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
                                              WHERE x.indrelid = leaf AND i.relname = index_name AND x.indisunique AND x.indimmediate
@@ -117,7 +117,7 @@ CREATE FUNCTION scd2_internal.guard_feed(relation oid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM scd2_internal.put_guard(relation);
-    EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', relation::regclass);
+    EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', scd2_internal.fixed_name(relation));
 END $$;
 COMMENT ON FUNCTION scd2_internal.guard_feed(oid) IS
     'Puts the trigger on a relation of ours that keeps other writers out, and REPLICA IDENTITY FULL, so that '
@@ -128,11 +128,11 @@ CREATE FUNCTION scd2_internal.own_alone(relation oid, owner oid) RETURNS void
 DECLARE
     grantee oid;
 BEGIN
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', relation::regclass, pg_get_userbyid(owner));
+    EXECUTE format('ALTER TABLE %s OWNER TO %s', scd2_internal.fixed_name(relation), scd2_internal.fixed_role(owner));
     FOR grantee IN SELECT DISTINCT x.grantee FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = relation
         AND x.grantee <> owner LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', relation::regclass, CASE grantee WHEN 0 THEN 'public'
-            ELSE quote_ident(pg_get_userbyid(grantee)) END);
+        EXECUTE format('REVOKE ALL ON %s FROM %s', scd2_internal.fixed_name(relation), CASE grantee WHEN 0 THEN 'public'
+            ELSE scd2_internal.fixed_role(grantee) END);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.own_alone(oid, oid) IS
@@ -141,20 +141,19 @@ COMMENT ON FUNCTION scd2_internal.own_alone(oid, oid) IS
 
 -- Two feeds with long names may clip to one name for their partitions; those are nobody's business, so a clash gets a
 -- number.
-CREATE FUNCTION scd2_internal.leaf_name(schema name, feed name, label text) RETURNS name
+CREATE FUNCTION scd2_internal.leaf_name(schema oid, feed name, label text) RETURNS name
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     candidate name := scd2_internal.generated_name(feed, label);
     n integer := 1;
 BEGIN
-    WHILE EXISTS (SELECT FROM pg_class c WHERE c.relname = candidate
-        AND c.relnamespace = (SELECT s.oid FROM pg_namespace s WHERE s.nspname = schema)) LOOP
+    WHILE EXISTS (SELECT FROM pg_class c WHERE c.relname = candidate AND c.relnamespace = schema) LOOP
         n := n + 1;
         candidate := scd2_internal.generated_name(feed, format('%s_%s', label, n));
     END LOOP;
     RETURN candidate;
 END $$;
-COMMENT ON FUNCTION scd2_internal.leaf_name(name, name, text) IS
+COMMENT ON FUNCTION scd2_internal.leaf_name(oid, name, text) IS
     'A name for a partition of a feed that is free in its schema: <feed>_label, clipped to 63 bytes, with a number if '
     'it is taken.';
 
@@ -167,16 +166,16 @@ DECLARE
     qualified text;
     leaf text;
 BEGIN
-    SELECT c.relowner, n.nspname INTO own FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.oid = source;
-    SELECT string_agg(format('%I %s', f.name, format_type(f.type, f.typmod))
+    SELECT c.relowner, c.relnamespace, scd2_internal.fixed_schema(c.relnamespace) AS schema INTO own
+        FROM pg_class c WHERE c.oid = source;
+    SELECT string_agg(format('%I %s', f.name, scd2_internal.fixed_type(f.type, f.typmod))
                       || CASE WHEN f.collation_oid <> 0 AND f.collation_oid <> t.typcollation THEN ' COLLATE '
-                          || f.collation_oid::regcollation ELSE '' END
+                          || scd2_internal.fixed_collation(f.collation_oid) ELSE '' END
                       || CASE WHEN f.not_null THEN ' NOT NULL' ELSE '' END, ', ' ORDER BY f.ordinal)
     INTO columns
     FROM scd2_internal.feed_columns(source, except_column_list) f JOIN pg_type t ON t.oid = f.type;
-    qualified := format('%I.%I', own.nspname, feed);
-    leaf := format('%I.%I', own.nspname, scd2_internal.leaf_name(own.nspname, feed, 'p1'));
+    qualified := format('%s.%I', own.schema, feed);
+    leaf := format('%s.%I', own.schema, scd2_internal.leaf_name(own.relnamespace, feed, 'p1'));
     EXECUTE format('CREATE TABLE %s (%s) PARTITION BY RANGE (_commit_version)', qualified, columns);
     EXECUTE format('CREATE TABLE %s PARTITION OF %s FOR VALUES FROM (MINVALUE) TO (MAXVALUE) USING heap', leaf,
         qualified);

@@ -7,6 +7,9 @@
 -- A waiter makes the server cancel an autovacuum that is in its way, but only after deadlock_timeout, which no try of
 -- ours reaches. So we cancel it, with the same exception: not one that prevents wraparound.
 --
+-- What is locked here is locked by oid, and keeps its name and that of its schema too (06_fixed.sql), so that DDL of ours
+-- meets what was locked.
+--
 -- Lock levels: SHARE ROW EXCLUSIVE where the replica identity stays as it is, because it waits out every writer whose
 -- changes the feed will not contain; ACCESS EXCLUSIVE where ALTER TABLE needs it.
 
@@ -16,7 +19,8 @@ DECLARE
     i integer;
 BEGIN
     FOR i IN 1 .. cardinality(relations) LOOP
-        EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', relations[i]::regclass, modes[i]);
+        PERFORM scd2_internal.lock_relation(relations[i], modes[i]);
+        PERFORM scd2_internal.fixed_name(relations[i]);
     END LOOP;
     RETURN true;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -39,23 +43,29 @@ CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT rel
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.relation,
            CASE WHEN l.pid IS NOT NULL
-                THEN format('process %s has held a lock on it for %s (%s)', l.pid, scd2_internal.age_text(a.xact_start),
+                THEN format('process %s has %s for %s (%s)', l.pid, l.what, scd2_internal.age_text(a.xact_start),
                     coalesce(a.state, a.backend_type))
-                ELSE format('prepared transaction "%s" has held a lock on it for %s', p.gid,
+                ELSE format('prepared transaction "%s" has %s for %s', p.gid, l.what,
                     scd2_internal.age_text(p.prepared)) END,
            CASE WHEN l.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s);', l.pid)
                 ELSE format('COMMIT PREPARED %L; or: ROLLBACK PREPARED %1$L;', p.gid) END
-    FROM unnest(relations, modes) r (oid, mode)
-         JOIN pg_locks l ON l.locktype = 'relation' AND l.relation = r.oid AND l.granted
-             AND l.pid IS DISTINCT FROM pg_backend_pid()
-              AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-              AND (r.mode = 'ACCESS EXCLUSIVE' OR l.mode NOT IN ('AccessShareLock', 'RowShareLock'))
+    FROM (SELECT r.oid AS relation, k.pid, k.virtualtransaction, 'held a lock on it' AS what
+          FROM unnest(relations, modes) r (oid, mode)
+               JOIN pg_locks k ON k.locktype = 'relation' AND k.relation = r.oid AND k.granted
+                   AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                   AND (r.mode = 'ACCESS EXCLUSIVE' OR k.mode NOT IN ('AccessShareLock', 'RowShareLock'))
+          UNION ALL
+          SELECT c.oid, k.pid, k.virtualtransaction, 'been renaming its schema'
+          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               JOIN pg_locks k ON k.locktype = 'transactionid' AND k.transactionid = n.xmax AND k.granted
+          WHERE c.oid = ANY (relations)) l
          LEFT JOIN pg_stat_activity a ON a.pid = l.pid
          LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND '-1/' || p.transaction = l.virtualtransaction
+    WHERE l.pid IS DISTINCT FROM pg_backend_pid()
     ORDER BY coalesce(a.xact_start, p.prepared) LIMIT 1
 $$;
 COMMENT ON FUNCTION scd2_internal.lock_holder(oid[], text[]) IS
-    'The oldest holder of a lock that conflicts with one of these: on which table, who, since when and in what state, '
+    'The oldest holder of a lock that conflicts with one of these, or who renames a schema of theirs: on which table, who, since when and in what state, '
     'and the statement that ends it.';
 
 CREATE FUNCTION scd2_internal.cancel_autovacuum(relations oid[]) RETURNS void

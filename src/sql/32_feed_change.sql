@@ -63,7 +63,7 @@ BEGIN
     PERFORM scd2_internal.check_no_reader(f);           -- now none can come
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid, feed_relid) VALUES ('disable feed', f.feed_id, f.source_relid, f.feed_relid);
     IF drop_feed AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) THEN
-        EXECUTE format('DROP TABLE %s', f.feed_relid::regclass);
+        EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(f.feed_relid));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2.disable_change_feed(regclass, boolean) IS
@@ -90,8 +90,8 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = f.feed_relid AND a.attname = w.name AND NOT a.attisdropped)
     LOOP
         PERFORM scd2_internal.lock_feed(f);
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', f.feed_relid::regclass, coming.name, format_type(coming.type, coming.typmod)
-            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || coming.collation_oid::regcollation ELSE '' END);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', scd2_internal.fixed_name(f.feed_relid), coming.name, scd2_internal.fixed_type(coming.type, coming.typmod)
+            || CASE WHEN coming.collation_oid NOT IN (0, coming.typcollation) THEN ' COLLATE ' || scd2_internal.fixed_collation(coming.collation_oid) ELSE '' END);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_missing_columns(scd2_internal.feed, name[]) IS
@@ -108,7 +108,7 @@ BEGIN
     PERFORM scd2_internal.check_no_flow(f, format('cannot leave out column %s', array_to_string(leaving, ', ')), leaving);
     PERFORM scd2_internal.lock_feed(f);
     FOR i IN 1 .. cardinality(leaving) LOOP
-        EXECUTE format('ALTER TABLE %s DROP COLUMN %I', f.feed_relid::regclass, leaving[i]);
+        EXECUTE format('ALTER TABLE %s DROP COLUMN %I', scd2_internal.fixed_name(f.feed_relid), leaving[i]);
     END LOOP;
     PERFORM scd2_internal.add_missing_columns(f, except_column_list);
     UPDATE scd2_internal.feed x SET except_columns = except_column_list WHERE x.feed_id = f.feed_id;

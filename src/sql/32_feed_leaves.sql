@@ -23,7 +23,7 @@
 
 CREATE FUNCTION scd2_internal.last_leaf(feed oid, OUT leaf oid, OUT first_version bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.oid, substring(b.bound FROM 'FROM \(''?(\d+)''?\)')::bigint
+    SELECT c.oid, substring(b.bound FROM E'FROM \\(''?(\\d+)''?\\)')::bigint
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
     WHERE i.inhparent = feed AND c.relkind = 'r' AND b.bound LIKE '% TO (MAXVALUE)'
 $$;
@@ -68,16 +68,16 @@ DECLARE
     options text;
     leaf text;
 BEGIN
-    SELECT c.relname, c.relowner, n.nspname INTO own FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = feed;
+    SELECT c.relname, c.relowner, c.relnamespace INTO own FROM pg_class c WHERE c.oid = feed;
     SELECT coalesce(' WITH (' || string_agg(format('%I = %L', o.option_name, o.option_value), ', ') || ')', '')
     INTO options FROM pg_class c, pg_options_to_table(c.reloptions) o WHERE c.oid = like_leaf;
     options := options || coalesce((SELECT format(' TABLESPACE %I', t.spcname) FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE c.oid = like_leaf), '');
-    leaf := format('%I.%I', own.nspname, scd2_internal.leaf_name(own.nspname, own.relname, 'p' || first_version));
-    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION) USING heap', leaf, feed::regclass) || options;
+    leaf := format('%s.%I', scd2_internal.fixed_schema(own.relnamespace), scd2_internal.leaf_name(own.relnamespace, own.relname, 'p' || first_version));
+    EXECUTE format('CREATE TABLE %s (LIKE %s INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION) USING heap', leaf, scd2_internal.fixed_name(feed)) || options;
     PERFORM scd2_internal.guard_feed(leaf::regclass);
     PERFORM scd2_internal.own_alone(leaf::regclass, own.relowner);
     PERFORM scd2_internal.alter_as_owner(feed, scd2_internal.checks_of_feed(feed, leaf)
-        || format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (MAXVALUE)', feed::regclass, leaf, first_version));
+        || format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (MAXVALUE)', scd2_internal.fixed_name(feed), leaf, first_version));
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_leaf(oid, oid, bigint) IS
     'Adds [first_version, MAXVALUE) to a feed that has no such partition: owned, guarded and stored like like_leaf, readable through the feed only.';
@@ -103,9 +103,9 @@ BEGIN
     END IF;
     proof := scd2_internal.add_proven_check(last.leaf, last.first_version, bound);
     PERFORM scd2_internal.alter_as_owner(feed, ARRAY[
-        format('ALTER TABLE %s DETACH PARTITION %s', feed::regclass, last.leaf::regclass),
-        format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', feed::regclass, last.leaf::regclass, coalesce(last.first_version::text, 'MINVALUE'), bound),
-        format('ALTER TABLE ONLY %s DROP CONSTRAINT %I', last.leaf::regclass, proof)]);
+        format('ALTER TABLE %s DETACH PARTITION %s', scd2_internal.fixed_name(feed), scd2_internal.fixed_name(last.leaf)),
+        format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', scd2_internal.fixed_name(feed), scd2_internal.fixed_name(last.leaf), coalesce(last.first_version::text, 'MINVALUE'), bound),
+        format('ALTER TABLE ONLY %s DROP CONSTRAINT %I', scd2_internal.fixed_name(last.leaf), proof)]);
     PERFORM scd2_internal.add_leaf(feed, last.leaf, bound);
     RETURN bound;
 END $$;

@@ -98,7 +98,7 @@ BEGIN
         SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = partition AND what = 'DROP'
         UNION ALL SELECT t FROM scd2_internal.partition_tree(partition) t
     LOOP
-        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', relation::regclass);
+        PERFORM scd2_internal.lock_relation(relation, 'ACCESS EXCLUSIVE');
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.lock_leaving(oid, text) IS 'Locks a partition, and all below it, that is dropped or truncated';

@@ -193,7 +193,7 @@ COMMENT ON FUNCTION scd2._feed_range(regclass, bigint, bigint, timestamptz, time
 CREATE FUNCTION scd2._bound(bound text, OUT version bigint, OUT "timestamp" timestamptz)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF bound ~ '^\s*[-+]?[0-9]+\s*$' THEN
+    IF bound ~ E'^\\s*[-+]?[0-9]+\\s*$' THEN
         version := bound::bigint;
     ELSE
         "timestamp" := bound::timestamptz;

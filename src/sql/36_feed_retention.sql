@@ -44,7 +44,7 @@ COMMENT ON FUNCTION scd2_internal.holder_of(integer, bigint) IS
 
 CREATE FUNCTION scd2_internal.feed_leaves(feed oid) RETURNS TABLE (leaf oid, first_version bigint, last_version bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.oid, substring(b.bound FROM 'FROM \(''?(-?\d+)''?\)')::bigint, substring(b.bound FROM 'TO \(''?(-?\d+)''?\)')::bigint - 1
+    SELECT c.oid, substring(b.bound FROM E'FROM \\(''?(-?\\d+)''?\\)')::bigint, substring(b.bound FROM E'TO \\(''?(-?\\d+)''?\\)')::bigint - 1
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
     WHERE i.inhparent = feed AND c.relkind = 'r' AND b.bound LIKE 'FOR VALUES FROM %'
     ORDER BY 3 NULLS LAST
@@ -95,7 +95,7 @@ BEGIN
     SELECT array_agg(o.leaf ORDER BY o.last_version) AS leaves, max(o.last_version) AS upto, max(o.ended) AS ended INTO gone
     FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL;
     FOR i IN 1 .. coalesce(cardinality(gone.leaves), 0) LOOP
-        EXECUTE format('DROP TABLE %s', gone.leaves[i]::regclass);
+        EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(gone.leaves[i]));
     END LOOP;
     UPDATE scd2_internal.feed_state s
     SET earliest_version = greatest(s.earliest_version, gone.upto + 1), removed_until = greatest(s.removed_until, gone.ended), removed_at = clock_timestamp()

@@ -79,6 +79,7 @@ BEGIN
         PERFORM scd2_internal.refuse('22004', 'the name of the reader must not be null');
     END IF;
     f := scd2_internal.owned_feed(caller, source);
+    PERFORM scd2_internal.refuse_name_in_use('reader', name) WHERE NOT scd2_internal.take_name('reader', name, true);
     PERFORM FROM scd2_internal.feed x WHERE x.feed_id = f.feed_id AND NOT x.disabled FOR SHARE;
     IF NOT FOUND THEN                                   -- disabled meanwhile
         f := scd2_internal.owned_feed(caller, source);
@@ -102,7 +103,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2.create_reader(name, regclass, bigint) IS
     'Creates a reader of the change data feed of a table that you own, and returns the version after which it starts. The feed keeps what came later until the reader has advanced. starting_version: NULL: the latest. '
-    'Errors: 42501 not the owner, 55000 no feed, 42710 there is such a reader, 22023 a version that is yet to come or no longer in the feed, 22004 NULL.';
+    'Errors: 42501 not the owner, 55000 no feed, 42710 there is such a reader, 55P03 one is just being created, 22023 a version that is yet to come or no longer in the feed, 22004 NULL.';
 
 -- For lag: the commit time of the version, or of the first change after it.
 CREATE FUNCTION scd2_internal.reached(f scd2_internal.feed, version bigint) RETURNS timestamptz

@@ -16,7 +16,7 @@ CREATE FUNCTION scd2_internal.close_rows(relation oid) RETURNS void
 BEGIN
     IF (SELECT NOT c.relrowsecurity FROM pg_class c WHERE c.oid = relation) THEN
         PERFORM scd2_internal.lock_tables(ARRAY[relation], ARRAY['ACCESS EXCLUSIVE']);
-        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', relation::regclass);
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', scd2_internal.fixed_name(relation));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.close_rows(oid) IS

@@ -7,10 +7,26 @@ COMMENT ON FUNCTION scd2_internal.object_name(text, text) IS 'name_label, the na
 
 -- A relation's name as the caller of a public function means it: along his search_path, which is not the one that
 -- twins run with.
-CREATE FUNCTION scd2_internal.caller_relation(name text, OUT schema name, OUT relation name, OUT relid oid)
+CREATE FUNCTION scd2_internal.caller_relation(name text, OUT schema oid, OUT relation name, OUT relid oid)
     AS 'MODULE_PATHNAME', 'scd2_caller_relation' LANGUAGE C STRICT;
 COMMENT ON FUNCTION scd2_internal.caller_relation(text) IS
     'Resolves a relation name along the search_path of the caller of the public function; relid is NULL if there is none, then schema is where it would be created. 42P01/3F000 if no schema fits';
+
+-- Flows and readers have names that are theirs in the database. A name is taken first, before a table is locked, so that
+-- who waits for it keeps nobody from his tables.
+CREATE FUNCTION scd2_internal.take_name(kind text, name name, waits boolean) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'scd2_take_name' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.take_name(text, name, boolean) IS
+    'Keeps others from giving a flow or a reader (kind) this name until the transaction ends; false: one does already. waits: for pg_scd2.lock_timeout, until it has ended';
+
+CREATE FUNCTION scd2_internal.refuse_name_in_use(kind text, name name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE lock_not_available USING MESSAGE = format('could not take the name "%s" for a %s within %s', name, kind, current_setting('pg_scd2.lock_timeout')),
+        DETAIL = format('A transaction that has not ended yet creates a %s of this name.', kind),
+        HINT = 'Try again, or choose another name.';
+END $$;
+COMMENT ON FUNCTION scd2_internal.refuse_name_in_use(text, name) IS 'Raises 55P03: the name is being given';
 
 -- Raises unless "expression" over the columns of "relation" parses, is of (or assignable to) type "wanted", has no
 -- aggregate, window function, subquery or set and is not volatile. It parses as "role", which is whom it will run as:

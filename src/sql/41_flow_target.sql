@@ -10,7 +10,7 @@ CREATE FUNCTION scd2_internal.target_columns(source oid, columns name[], keys na
                                              OUT ordinal bigint, OUT name name, OUT type text, OUT collation oid, OUT not_null boolean)
     RETURNS SETOF record
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT c.n, a.attname, format_type(b.base, b.base_typmod), a.attcollation, a.attname = ANY (keys)
+    SELECT c.n, a.attname, scd2_internal.fixed_type(b.base, b.base_typmod), a.attcollation, a.attname = ANY (keys)
     FROM unnest(columns) WITH ORDINALITY AS c (name, n) JOIN pg_attribute AS a ON a.attrelid = source AND a.attname = c.name
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b
     UNION ALL
@@ -79,12 +79,11 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_may_create(caller, scd2_internal.target_owner(caller, source), schema);
     SELECT string_agg(format('%I %s%s%s', t.name, t.type,
-                             CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END,
+                             CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END,
                              CASE WHEN t.not_null THEN ' NOT NULL' END), ', ' ORDER BY t.ordinal)
         INTO body
         FROM scd2_internal.target_columns(source, columns, keys, scd_type, sequence_type, sequence_collation, start_column, end_column, current_column) AS t
-        LEFT JOIN pg_collation AS c ON c.oid = t.collation
-        LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+        LEFT JOIN pg_collation AS c ON c.oid = t.collation;
     IF scd_type = 2 THEN
         body := body || format(', CHECK (%I %s %I)', end_column, scd2_internal.order_operator(sequence_type::regtype, 5), start_column);
     END IF;
@@ -96,7 +95,7 @@ BEGIN
     PERFORM scd2_internal.own_alone(target, scd2_internal.target_owner(caller, source));
     PERFORM scd2_internal.close_rows_as(source, target);
     IF open_row_index THEN
-        EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), target::regclass,
+        EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), scd2_internal.fixed_name(target),
                        (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), end_column);
     END IF;
     RETURN target;
@@ -189,26 +188,34 @@ DECLARE
     type   text := format('%I.%I', schema, scd2_internal.object_name(target, 'sequence'));
     fields text;
 BEGIN
-    SELECT string_agg(format('%I %s%s', f.name, format_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END), ', ' ORDER BY f.ordinality)
+    SELECT string_agg(format('%I %s%s', f.name, scd2_internal.fixed_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END), ', ' ORDER BY f.ordinality)
         INTO fields
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by', owner) AS s) AS e
-             LEFT JOIN pg_collation AS c ON c.oid = e.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace;
+             LEFT JOIN pg_collation AS c ON c.oid = e.collation;
     -- Else: of the flow that this one joins. (That of another target can have the name, if both were clipped: an error.)
     IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type AND f.target_relid = to_regclass(format('%I.%I', schema, target))) THEN
         EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
-        EXECUTE format('ALTER TYPE %s OWNER TO %I', type, pg_get_userbyid(owner));
+        EXECUTE format('ALTER TYPE %s OWNER TO %s', type, scd2_internal.fixed_role(owner));
         EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
     END IF;
     RETURN format('ROW(%s)::%s', (SELECT string_agg(format('(%s%s)', e, E'\n'), ', ' ORDER BY n) FROM unnest(expressions) WITH ORDINALITY AS u (e, n)), type);
 END $$;
 COMMENT ON FUNCTION scd2_internal.create_sequence_type(oid, name, name, oid, name[], text[]) IS 'Creates <target>_sequence; returns the expression of that type';
 
-CREATE FUNCTION scd2_internal.is_sequence_type(type text) RETURNS boolean
+-- The type of a column can be anybody's, and everybody can describe his own types so: only one of the owner's is it.
+CREATE FUNCTION scd2_internal.made_sequence_type(w scd2_internal.flow, owner oid) RETURNS oid
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM pg_type AS t WHERE t.oid = to_regtype(type) AND t.typtype = 'c' AND obj_description(t.oid, 'pg_type') LIKE 'pg\_scd2: sequence of %')
+    SELECT t.oid FROM pg_type AS t
+    WHERE t.typtype = 'c' AND t.typowner = owner AND obj_description(t.oid, 'pg_type') LIKE E'pg\\_scd2: sequence of %'
+      AND t.oid = coalesce((SELECT a.atttypid FROM pg_attribute AS a
+                            WHERE a.attnum > 0 AND NOT a.attisdropped
+                              AND (w.scd_type = 2 AND a.attrelid = w.target_relid AND a.attname = w.start_column
+                                   OR w.scd_type = 1 AND a.attrelid = w.memory_relid AND a.attname = '_sequence')),
+                           to_regtype(w.sequence_type))
 $$;
-COMMENT ON FUNCTION scd2_internal.is_sequence_type(text) IS 'Whether a type is there and was made for a target: it goes with it';
+COMMENT ON FUNCTION scd2_internal.made_sequence_type(scd2_internal.flow, oid) IS
+    'The type that was made for the sequence of a target of this owner, and goes with it; NULL: there is none';
 
 CREATE FUNCTION scd2_internal.check_memory_columns(kept name[], target oid, memory name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -230,30 +237,30 @@ COMMENT ON FUNCTION scd2_internal.check_memory_columns(name[], oid, name) IS 'Ra
 CREATE FUNCTION scd2_internal.create_memory(owner oid, target oid, layout oid, keys name[], kept name[], scd_type integer, sequence_type text, sequence_collation oid, ignores_null name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off AS $$
 DECLARE
-    schema   name;
+    schema   text;
     relation name;
     memory   regclass;
     body     text;
     coll     text;
 BEGIN
-    SELECT n.nspname, scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
-        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
+    SELECT scd2_internal.fixed_schema(c.relnamespace), scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
+        FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_memory_columns(keys || kept, target, relation);
-    SELECT string_agg(format('%I %s%s%s', a.attname, format_type(b.base, b.base_typmod),
-                             CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', cn.nspname, c.collname) END,
+    SELECT string_agg(format('%I %s%s%s', a.attname, scd2_internal.fixed_type(b.base, b.base_typmod),
+                             CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END,
                              CASE WHEN a.attname = ANY (keys) THEN ' NOT NULL' END), ', ' ORDER BY u.n)
         INTO body
         FROM unnest(keys || kept) WITH ORDINALITY AS u (name, n)
         JOIN pg_attribute AS a ON a.attrelid = layout AND a.attname = u.name
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b       -- a domain may refuse NULL
-        LEFT JOIN pg_collation AS c ON c.oid = a.attcollation LEFT JOIN pg_namespace AS cn ON cn.oid = c.collnamespace;
-    coll := (SELECT format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation AS c JOIN pg_namespace AS n ON n.oid = c.collnamespace WHERE c.oid = sequence_collation);
-    EXECUTE format('CREATE TABLE %I.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s))',
+        LEFT JOIN pg_collation AS c ON c.oid = a.attcollation;
+    coll := (SELECT ' COLLATE ' || scd2_internal.fixed_collation(c.oid) FROM pg_collation AS c WHERE c.oid = sequence_collation);
+    EXECUTE format('CREATE TABLE %s.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s))',
                    schema, relation, body, sequence_type, coll,
                    CASE WHEN scd_type = 1 AND ignores_null <> '{}' THEN format(', _sequences %s[]%s', sequence_type, coll) END,
                    (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), CASE scd_type WHEN 2 THEN ', _sequence' END);
-    memory := format('%I.%I', schema, relation)::regclass;
-    EXECUTE format('COMMENT ON TABLE %s IS %L', memory, format('pg_scd2: events of %s that its rows do not show', target::regclass));
+    memory := format('%s.%I', schema, relation)::regclass;
+    EXECUTE format('COMMENT ON TABLE %s IS %L', scd2_internal.fixed_name(memory), format('pg_scd2: events of %s that its rows do not show', target::regclass));
     PERFORM scd2_internal.own_alone(memory, owner);
     PERFORM scd2_internal.close_rows_as(target, memory);
     PERFORM scd2_internal.put_guard(memory);
@@ -274,11 +281,13 @@ COMMENT ON FUNCTION scd2_internal.as_of_body(oid, text, name, name) IS 'The quer
 CREATE FUNCTION scd2_internal.define_as_of(target oid, as_of text, sequence_type text, start_column name, end_column name, again boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    sequence_type := scd2_internal.fixed_type(sequence_type::regtype, -1);
     EXECUTE format('CREATE%s FUNCTION %s(point %s) RETURNS SETOF %s LANGUAGE sql STABLE PARALLEL SAFE AS %L',
-        CASE WHEN again THEN ' OR REPLACE' END, as_of, sequence_type, target::regclass,
+        CASE WHEN again THEN ' OR REPLACE' END, as_of, sequence_type, scd2_internal.fixed_name(target),
         scd2_internal.as_of_body(target, sequence_type, start_column, end_column));
     EXECUTE format('COMMENT ON FUNCTION %s(%s) IS %L', as_of, sequence_type,
                    format('Rows of %s that were valid at a point %s', target::regclass, CASE WHEN sequence_type ~ '^(timestamp|date)' THEN 'in time' ELSE 'of its sequence' END));
+    PERFORM scd2_internal.belong_to_table(format('%s(%s)', as_of, sequence_type)::regprocedure, target);
 END $$;
 COMMENT ON FUNCTION scd2_internal.define_as_of(oid, text, text, name, name, boolean) IS 'Makes <target>_as_of; again: for what the target is called now';
 
@@ -286,45 +295,52 @@ COMMENT ON FUNCTION scd2_internal.define_as_of(oid, text, text, name, name, bool
 CREATE FUNCTION scd2_internal.dress_target(target oid, scd_type integer, sequence_type text, start_column name, end_column name) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    schema   name;
-    relation name;
-    owner    name;
     as_of    text;
 BEGIN
-    SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner) INTO schema, relation, owner
-        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = target;
     PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['SHARE ROW EXCLUSIVE']);
     PERFORM scd2_internal.put_guard(target);
     IF scd_type = 2 THEN
-        as_of := format('%I.%I', schema, scd2_internal.object_name(relation, 'as_of'));
+        SELECT format('%s.%I', scd2_internal.fixed_schema(c.relnamespace), scd2_internal.object_name(c.relname, 'as_of')) INTO as_of
+            FROM pg_class AS c WHERE c.oid = target;
         PERFORM scd2_internal.define_as_of(target, as_of, sequence_type, start_column, end_column, false);
-        EXECUTE format('ALTER FUNCTION %s(%s) OWNER TO %I', as_of, sequence_type, owner);
+        EXECUTE format('ALTER FUNCTION %s(%s) OWNER TO %s', as_of, sequence_type,
+                       (SELECT scd2_internal.fixed_role(c.relowner) FROM pg_class AS c WHERE c.oid = target));
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.dress_target(oid, integer, text, name, name) IS 'Puts the guard on a target and creates <target>_as_of';
 
--- By what it returns, since both may have been renamed, and how it is described: not one of the user's.
+-- Both may have been renamed. A dependency tells which function was made for the target: SQL makes none of its kind, and
+-- it goes when the function is replaced. Dumps do not have it; so there, and from version 0.1.0, it is one of the target's
+-- owner that is called and described so. What others call and describe so is theirs.
+CREATE FUNCTION scd2_internal.belongs_to_table(function oid, relation oid) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = function
+                   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.refobjsubid = 0 AND d.deptype = 'a')
+$$;
+COMMENT ON FUNCTION scd2_internal.belongs_to_table(oid, oid) IS 'Whether belong_to_table() was called';
+
 CREATE FUNCTION scd2_internal.as_of_functions(target oid, sequence_type text) RETURNS SETOF pg_proc
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT p.* FROM pg_proc p JOIN pg_class c ON c.reltype = p.prorettype
-    WHERE c.oid = target AND p.proretset AND p.proname LIKE '%\_as\_of' AND p.prosecdef IS FALSE
+    WHERE c.oid = target AND p.proretset AND p.prosecdef IS FALSE
       AND p.proargtypes::text = to_regtype(sequence_type)::oid::text
-      AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %'
+      AND (scd2_internal.belongs_to_table(p.oid, target)
+           OR p.proowner = c.relowner AND p.proname LIKE E'%\\_as\\_of' AND obj_description(p.oid, 'pg_proc') LIKE 'Rows of % that were valid at a point %')
 $$;
 COMMENT ON FUNCTION scd2_internal.as_of_functions(oid, text) IS 'The function <target>_as_of, under whatever name';
 
 CREATE FUNCTION scd2_internal.undress_target(target oid, sequence_type text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    as_of regprocedure;
+    as_of oid;
 BEGIN
     IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = target) THEN
         PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['ACCESS EXCLUSIVE']);
         IF EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = target AND g.tgname = 'scd2_guard') THEN
-            EXECUTE format('DROP TRIGGER scd2_guard ON %s', target::regclass);
+            EXECUTE format('DROP TRIGGER scd2_guard ON %s', scd2_internal.fixed_name(target));
         END IF;
         FOR as_of IN SELECT p.oid FROM scd2_internal.as_of_functions(target, sequence_type) p LOOP
-            EXECUTE format('DROP FUNCTION %s', as_of);
+            EXECUTE format('DROP FUNCTION %s', scd2_internal.fixed_function(as_of));
         END LOOP;
     END IF;
 END $$;

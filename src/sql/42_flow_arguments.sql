@@ -15,20 +15,25 @@ COMMENT ON FUNCTION scd2_internal.check_not_repeated(boolean, interval) IS 'Rais
 CREATE FUNCTION scd2_internal.flow_name(wanted name, relation name) RETURNS name
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    free_name name := coalesce(wanted, relation);
+    candidate name := coalesce(wanted, relation);
+    taken boolean;
     n     integer := 1;
 BEGIN
-    WHILE EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.name = free_name) LOOP
-        IF wanted IS NOT NULL THEN
+    LOOP
+        taken := scd2_internal.take_name('flow', candidate, wanted IS NOT NULL);
+        EXIT WHEN taken AND NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.name = candidate);
+        IF wanted IS NOT NULL AND taken THEN
             RAISE duplicate_object USING MESSAGE = format('flow "%s" exists already', wanted);
+        ELSIF wanted IS NOT NULL THEN
+            PERFORM scd2_internal.refuse_name_in_use('flow', wanted);
         END IF;
         n := n + 1;
-        free_name := scd2_internal.object_name(relation, n::text);
+        candidate := scd2_internal.object_name(relation, n::text);
     END LOOP;
-    RETURN free_name;
+    RETURN candidate;
 END $$;
 COMMENT ON FUNCTION scd2_internal.flow_name(name, name) IS
-    'The name of a new flow: as wanted, or the target''s, with a number if it is taken';
+    'The name of a new flow, which is taken from then on: as wanted, or the target''s, with a number if another has it or gives it just now. Errors: 42710, 55P03';
 
 -- starting_version: the feed must hold every change since.
 CREATE FUNCTION scd2_internal.check_starting_version(feed_id integer, source oid, starting_version bigint) RETURNS void
@@ -106,7 +111,7 @@ DECLARE
         ELSE '{}' END;
 BEGIN
     SELECT e.* INTO sequence FROM scd2_internal.sequence_expression(asked.sequence_by, source, 'sequence_by', asked.author) AS e;
-    sequence_type := format_type(sequence.type, -1);
+    sequence_type := scd2_internal.fixed_type(sequence.type, -1);
     sequence_collation := sequence.collation;
     control_columns := sequence.column_names;
     FOR expression IN
@@ -270,7 +275,7 @@ BEGIN
         CASE WHEN sequence_type IN ('smallint', 'integer', 'bigint') THEN fits := lateness::bigint >= 0;
              WHEN example = '1000' THEN fits := lateness::numeric >= 0 AND lateness::numeric NOT IN ('NaN', 'Infinity');
              ELSE
-                lateness := CASE WHEN sequence_type = 'date' AND given ~ '^\s*\d+\s*$' THEN given || ' days'
+                lateness := CASE WHEN sequence_type = 'date' AND given ~ E'^\\s*\\d+\\s*$' THEN given || ' days'
                     ELSE given END;
                 fits := lateness::interval::text = scd2_internal.bounded(lateness::interval)::text;
         END CASE;

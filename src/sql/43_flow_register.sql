@@ -41,14 +41,14 @@ BEGIN
         ARRAY['ACCESS EXCLUSIVE', 'ACCESS EXCLUSIVE']);
     FOR added IN
         SELECT t.name, t.type || CASE WHEN c.oid IS NULL THEN ''
-            ELSE format(' COLLATE %I.%I', n.nspname, c.collname) END AS type
+            ELSE ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END AS type
         FROM scd2_internal.target_columns(source, more, '{}', 1, NULL, NULL, NULL, NULL, NULL) AS t
-        LEFT JOIN pg_collation AS c ON c.oid = t.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace
+        LEFT JOIN pg_collation AS c ON c.oid = t.collation
             ORDER BY t.ordinal
     LOOP
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', first.target_relid::regclass, added.name, added.type);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', scd2_internal.fixed_name(first.target_relid), added.name, added.type);
         IF added.name = ANY (kept) THEN
-            EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', first.memory_relid::regclass, added.name, added.type);
+            EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', scd2_internal.fixed_name(first.memory_relid), added.name, added.type);
         END IF;
     END LOOP;
     UPDATE scd2_internal.flow AS f SET columns = f.columns || more, absent = f.absent || more,
@@ -362,7 +362,6 @@ COMMENT ON FUNCTION scd2_internal.check_array_type(scd2_internal.flow) IS
 CREATE FUNCTION scd2_internal.register_flow(asked scd2_internal.flow, source oid) RETURNS integer
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    asked.name := scd2_internal.flow_name(asked.name, asked.target_name);
     asked.kind := CASE asked.input WHEN 'snapshots' THEN 'snapshot' ELSE 'auto_cdc' END;
     asked.source_relid := source;
     PERFORM scd2_internal.check_expression_owners(asked);
@@ -595,9 +594,12 @@ COMMENT ON FUNCTION scd2_internal.flow_to_change(oid, name) IS
 
 CREATE FUNCTION scd2_internal.remove_flow(doomed scd2_internal.flow, drop_target boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    sequence_type oid;
 BEGIN
     -- The worker that applies it right now finishes its batch first.
     PERFORM scd2_internal.lock_flow(doomed.flow_id);
+    sequence_type := scd2_internal.made_sequence_type(doomed, coalesce(scd2_internal.owner_of(doomed.memory_relid), scd2_internal.flow_owner(doomed)));
     DELETE FROM scd2_internal.flow AS f WHERE f.flow_id = doomed.flow_id;
     PERFORM scd2_internal.wake_apply_at_commit();
     IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = doomed.target_relid) THEN
@@ -606,13 +608,13 @@ BEGIN
         DELETE FROM scd2_internal.erased_key AS e WHERE e.target_relid = doomed.target_relid;
         DELETE FROM scd2_internal.purge AS p WHERE p.target_relid = doomed.target_relid;
         IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.memory_relid) THEN
-            EXECUTE format('DROP TABLE %s', doomed.memory_relid::regclass);
+            EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(doomed.memory_relid));
         END IF;
         IF drop_target AND EXISTS (SELECT FROM pg_class AS c WHERE c.oid = doomed.target_relid) THEN
-            EXECUTE format('DROP TABLE %s', doomed.target_relid::regclass);
+            EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(doomed.target_relid));
         END IF;
-        IF (drop_target OR doomed.scd_type = 1) AND scd2_internal.is_sequence_type(doomed.sequence_type) THEN
-            EXECUTE format('DROP TYPE %s', doomed.sequence_type);
+        IF (drop_target OR doomed.scd_type = 1) AND sequence_type IS NOT NULL THEN
+            EXECUTE format('DROP TYPE %s', scd2_internal.fixed_type(sequence_type, -1));
         END IF;
     END IF;
 END $$;

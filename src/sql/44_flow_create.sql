@@ -145,13 +145,12 @@ BEGIN
     asked.initial_start := initial_start;
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
-    asked.name := name;
     asked.source_relid := source;
     asked.once := coalesce(once, false);
     asked.max_lateness := max_lateness;
     asked.trusted := trust;
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    asked.target_schema := place.schema;
+    asked.name := scd2_internal.flow_name(name, place.relation);
     asked.target_name := place.relation;
     asked.target_relid := place.relid;
     SELECT f.feed_id INTO asked.feed_id FROM scd2_internal.feed AS f WHERE f.feed_relid = source AND NOT f.disabled
@@ -167,6 +166,8 @@ BEGIN
             RAISE NOTICE 'flow into "%" deletes nothing: there is no apply_as_deletes', target;
         END IF;
     END IF;
+    asked.target_schema := scd2_internal.place_of(place.schema);
+    asked.target_relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list,
         track_history_column_list, track_history_except_column_list, open_row_index, shared,
         ignore_null_updates, ignore_null_updates_column_list, ignore_null_updates_except_column_list);
@@ -228,6 +229,16 @@ BEGIN
     IF source IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'source must not be NULL';
     END IF;
+    PERFORM scd2_internal.check_owner(caller, source) WHERE (scd2_internal.feed_of(source)).feed_id IS NULL;     -- it would be enabled
+    IF target IS NULL THEN
+        SELECT c.relnamespace AS schema, w.relation, (SELECT t.oid FROM pg_class AS t WHERE t.relnamespace = c.relnamespace AND t.relname = w.relation) AS relid
+            INTO place
+            FROM pg_class AS c, scd2_internal.object_name(c.relname, CASE stored_as_scd_type WHEN 1 THEN 'current' ELSE 'history' END) AS w (relation)
+            WHERE c.oid = source;
+    ELSE
+        SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
+    END IF;
+    asked.name := scd2_internal.flow_name(name, place.relation);
 
     feed_id := scd2_internal.enabled_feed(caller, source);
     IF keys IS NULL THEN
@@ -242,24 +253,15 @@ BEGIN
                     source::text);
         END IF;
     END IF;
-    IF target IS NULL THEN
-        SELECT n.nspname AS schema, scd2_internal.object_name(c.relname, CASE stored_as_scd_type WHEN 1 THEN 'current'
-            ELSE 'history' END) AS relation, NULL::oid AS relid
-            INTO place
-            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
-        place.relid := to_regclass(format('%I.%I', place.schema, place.relation));
-    ELSE
-        SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    END IF;
     asked.sequence_by := sequence_by;
     asked.delete_sequence_by := delete_sequence_by;
     asked.apply_as_deletes := apply_as_deletes;
     asked.apply_as_truncates := apply_as_truncates;
     asked.source_filter := source_filter;
     asked.feed_id := feed_id;
-    asked.target_schema := place.schema;
+    asked.target_schema := scd2_internal.place_of(place.schema);
     asked.target_name := place.relation;
-    asked.target_relid := place.relid;
+    asked.target_relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
     asked.keys := keys;
     asked.scd_type := stored_as_scd_type;
     asked.start_column := start_column;
@@ -269,7 +271,6 @@ BEGIN
     asked.initial_start := initial_start;
     asked.starting_version := starting_version;
     asked.refresh_interval := refresh_interval;
-    asked.name := name;
     asked.max_lateness := max_lateness;
     asked.trusted := trust;
     asked := scd2_internal.over_a_feed(asked, shared);

@@ -29,7 +29,7 @@ BEGIN
     IF wanted IS NULL THEN
         RAISE null_value_not_allowed USING MESSAGE = 'sequence_type must not be NULL';
     END IF;
-    SELECT format_type(e.type, -1), e.collation INTO sequence_type, sequence_collation
+    SELECT scd2_internal.fixed_type(e.type, -1), e.collation INTO sequence_type, sequence_collation
         FROM scd2_internal.sequence_expression('NULL::' || wanted, source, 'sequence_type', role) AS e;
     control_columns := '{}';
 END $$;
@@ -185,9 +185,8 @@ BEGIN
     asked.input := 'snapshots';
     asked.source_relid := source;
     asked.keys := keys;
-    asked.sequence_type := format_type(sequence_type, -1);
+    asked.sequence_type := scd2_internal.fixed_type(sequence_type, -1);
     asked.scd_type := stored_as_scd_type;
-    asked.name := name;
     asked.once := coalesce(once, false);
     asked.start_column := start_column;
     asked.end_column := end_column;
@@ -200,7 +199,8 @@ BEGIN
     asked.on_invalid_event := 'fail';
     asked.trusted := trust;
     SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    asked.target_schema := place.schema;
+    asked.name := scd2_internal.flow_name(name, place.relation);
+    asked.target_schema := scd2_internal.place_of(place.schema);
     asked.target_name := place.relation;
     asked.target_relid := place.relid;
     asked.flow_id := scd2_internal.add_feed_flow(caller, asked, column_list, except_column_list,

@@ -41,9 +41,9 @@ COMMENT ON FUNCTION scd2_internal.check_append_filter(text, oid, name[], oid) IS
 -- The columns of a target for these of a source, as definitions: all, or those that "target" lacks.
 CREATE FUNCTION scd2_internal.append_definitions(source oid, columns name[], target oid) RETURNS SETOF text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('%I %s%s', t.name, t.type, CASE WHEN c.oid IS NOT NULL THEN format(' COLLATE %I.%I', n.nspname, c.collname) END)
+    SELECT format('%I %s%s', t.name, t.type, CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END)
     FROM scd2_internal.target_columns(source, columns, '{}', 1, NULL, 0, NULL, NULL, NULL) AS t
-         LEFT JOIN pg_collation AS c ON c.oid = t.collation LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace
+         LEFT JOIN pg_collation AS c ON c.oid = t.collation
     WHERE target IS NULL OR NOT EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = target AND a.attname = t.name AND a.attnum > 0 AND NOT a.attisdropped)
     ORDER BY t.ordinal
 $$;
@@ -86,20 +86,18 @@ BEGIN
     SELECT string_agg('ADD COLUMN ' || d, ', ') INTO missing FROM scd2_internal.append_definitions(source, columns, target) AS d;
     IF missing IS NOT NULL THEN
         PERFORM scd2_internal.lock_tables(ARRAY[target::oid], ARRAY['ACCESS EXCLUSIVE']);
-        EXECUTE format('ALTER TABLE %s %s', target, missing);
+        EXECUTE format('ALTER TABLE %s %s', scd2_internal.fixed_name(target), missing);
     END IF;
 END $$;
 COMMENT ON FUNCTION scd2_internal.join_append_target(regclass, regclass, name[]) IS
     'Raises what stands against one more append flow into a target; adds the columns that it lacks';
 
 -- The relation that the flow appends to: created, joined or found to fit.
-CREATE FUNCTION scd2_internal.append_target(caller oid, place record, source oid, columns name[]) RETURNS oid
+CREATE FUNCTION scd2_internal.append_target(caller oid, schema name, relation name, target oid, source oid, columns name[]) RETURNS oid
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    target oid := place.relid;
 BEGIN
     IF target IS NULL THEN
-        target := scd2_internal.create_append_target(caller, place.schema, place.relation, source, columns);
+        target := scd2_internal.create_append_target(caller, schema, relation, source, columns);
     ELSE
         PERFORM scd2_internal.check_no_cycle(source, target);
         IF EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target) THEN
@@ -111,7 +109,7 @@ BEGIN
     PERFORM scd2_internal.dress_target(target, 1, NULL, NULL, NULL);
     RETURN target;
 END $$;
-COMMENT ON FUNCTION scd2_internal.append_target(oid, record, oid, name[]) IS 'The target of an append flow, as it must be. Errors: what does not fit';
+COMMENT ON FUNCTION scd2_internal.append_target(oid, name, name, oid, oid, name[]) IS 'The target of an append flow, as it must be. Errors: what does not fit';
 
 CREATE FUNCTION scd2_internal.create_append_flow(caller oid, target text, source regclass, source_filter text, name name, once boolean, refresh_interval interval, trust boolean) RETURNS name
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -121,6 +119,7 @@ DECLARE
     origin  record;
     feed_id integer;
     columns name[];
+    schema  name;
     made    scd2_internal.flow;
 BEGIN
     IF target IS NULL OR source IS NULL THEN
@@ -133,6 +132,8 @@ BEGIN
     PERFORM scd2_internal.check_span('refresh_interval', refresh_interval);
     PERFORM scd2_internal.check_not_repeated(once, refresh_interval);
     PERFORM scd2_internal.check_append_source(source, once);
+    SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
+    name := scd2_internal.flow_name(name, place.relation);
     IF NOT once THEN
         feed_id := scd2_internal.enabled_feed(caller, source);
         PERFORM scd2_internal.check_feed_runs(feed_id, NULL);
@@ -144,8 +145,9 @@ BEGIN
     IF columns IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = format('"%s" has no columns to append', source);
     END IF;
-    SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
-    made.target_schema := place.schema;
+    schema := scd2_internal.place_of(place.schema);
+    place.relid := (SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = place.schema AND c.relname = place.relation);     -- it may have come while we waited
+    made.target_schema := schema;
     made.target_name := place.relation;
     made.target_relid := place.relid;
     made := scd2_internal.with_author(caller, made, source, (SELECT f.feed_relid FROM scd2_internal.feed AS f WHERE f.feed_id = feed_id), trust);
@@ -153,11 +155,11 @@ BEGIN
     made.source_relid := source;
     made.source_filter := source_filter;
     PERFORM scd2_internal.check_expression_owners(made);
-    place.relid := scd2_internal.append_target(caller, place, source, columns);
+    place.relid := scd2_internal.append_target(caller, schema, place.relation, place.relid, source, columns);
     SELECT n.nspname AS schema, c.relname AS relation INTO origin FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = source;
     INSERT INTO scd2_internal.flow AS f (name, kind, target_schema, target_name, target_relid, source_schema, source_name, source_relid, feed_id, scd_type, keys, columns, tracked,
             input, source_filter, once, refresh_interval, author, trusted, settings)
-        VALUES (scd2_internal.flow_name(name, place.relation), 'append', place.schema, place.relation, place.relid, origin.schema, origin.relation, source, feed_id, 1, '{}', columns, '{}',
+        VALUES (name, 'append', schema, place.relation, place.relid, origin.schema, origin.relation, source, feed_id, 1, '{}', columns, '{}',
             'append', source_filter, once, refresh_interval, made.author, made.trusted, ARRAY(SELECT s || '=' || current_setting(s) FROM unnest('{TimeZone,DateStyle,IntervalStyle}'::text[]) AS s))
         RETURNING f.* INTO made;
     PERFORM scd2_internal.know_columns(made.flow_id);

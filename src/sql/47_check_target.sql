@@ -143,11 +143,11 @@ CREATE FUNCTION scd2_internal.empty_copy(relation regclass, columns name[], key 
 DECLARE
     copy text := format('pg_temp.scd2_copy_of_%s', relation::oid);
 BEGIN
-    EXECUTE format('CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), relation);
+    EXECUTE format('CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), scd2_internal.fixed_name(relation));
     IF cardinality(key) > 0 THEN
         EXECUTE format('ALTER TABLE %s ADD PRIMARY KEY (%s)', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(key) WITH ORDINALITY AS u (c, n)));
     END IF;
-    EXECUTE format('ALTER TABLE %s OWNER TO %I', copy, (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = relation));
+    EXECUTE format('ALTER TABLE %s OWNER TO %s', copy, (SELECT scd2_internal.fixed_role(c.relowner) FROM pg_class AS c WHERE c.oid = relation));
     RETURN copy::regclass;
 END $$;
 COMMENT ON FUNCTION scd2_internal.empty_copy(regclass, name[], name[]) IS 'An empty temporary table with these columns of a relation, and its owner';
@@ -238,7 +238,7 @@ BEGIN
     DELETE FROM scd2_internal.flow AS f WHERE f.target_relid = beside;
     DELETE FROM scd2_internal.mark AS m WHERE m.target_relid = beside;
     DELETE FROM scd2_internal.erased_key AS e WHERE e.target_relid = beside;
-    EXECUTE format('DROP TABLE %s', concat_ws(', ', beside::regclass, memory::regclass));
+    EXECUTE format('DROP TABLE %s', concat_ws(', ', scd2_internal.fixed_name(beside), scd2_internal.fixed_name(memory)));
 END $$;
 COMMENT ON FUNCTION scd2_internal.forget_beside(oid) IS 'Removes what rebuild_beside() made';
 

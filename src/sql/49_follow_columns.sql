@@ -94,7 +94,7 @@ COMMENT ON FUNCTION scd2_internal.has_column(oid, name) IS 'Whether a relation h
 -- Statements that rename the columns of one relation that it has. Names can go round, so there are names between.
 CREATE FUNCTION scd2_internal.rename_statements(relation oid, old_names name[], new_names name[]) RETURNS text[]
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce(array_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I', relation::regclass, CASE p WHEN 1 THEN o ELSE '_scd2_renamed_' || n END, CASE p WHEN 1 THEN '_scd2_renamed_' || n ELSE new_names[n] END) ORDER BY p, n), '{}')
+    SELECT coalesce(array_agg(format('ALTER TABLE %s RENAME COLUMN %I TO %I', scd2_internal.fixed_name(relation), CASE p WHEN 1 THEN o ELSE '_scd2_renamed_' || n END, CASE p WHEN 1 THEN '_scd2_renamed_' || n ELSE new_names[n] END) ORDER BY p, n), '{}')
     FROM unnest(old_names) WITH ORDINALITY u (o, n), generate_series(1, 2) p WHERE scd2_internal.has_column(relation, o)
 $$;
 COMMENT ON FUNCTION scd2_internal.rename_statements(oid, name[], name[]) IS 'ALTER TABLE … RENAME COLUMN for each of these that the relation has';
@@ -242,7 +242,7 @@ BEGIN
                 format('SELECT scd2.drop_flow(%L); -- then let it join the target anew', w.name));
         END IF;
         PERFORM scd2_internal.lock_target_columns(w);
-        PERFORM scd2_internal.alter_as_owner(c.relation, ARRAY[format('ALTER TABLE %s ALTER COLUMN %I TYPE %s', c.relation::regclass, c.name, c.type)]);
+        PERFORM scd2_internal.alter_as_owner(c.relation, ARRAY[format('ALTER TABLE %s ALTER COLUMN %I TYPE %s', scd2_internal.fixed_name(c.relation), c.name, c.type)]);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_types(scd2_internal.flow) IS 'The target''s columns get the types that the feed''s have now. Raises 55000, 55P03, or what the server says of what hangs on them';
@@ -258,11 +258,11 @@ COMMENT ON FUNCTION scd2_internal.takes_column(scd2_internal.flow, name) IS 'Whe
 CREATE FUNCTION scd2_internal.add_to_target(w scd2_internal.flow, c record, kept boolean, shared boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    definition text := format('%I %s%s', c.name, c.type, (SELECT format(' COLLATE %I.%I', n.nspname, l.collname) FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = c.collation))
+    definition text := format('%I %s%s', c.name, c.type, (SELECT ' COLLATE ' || scd2_internal.fixed_collation(l.oid) FROM pg_collation l WHERE l.oid = c.collation))
         || CASE WHEN c.missing IS NOT NULL AND NOT shared THEN format(' DEFAULT %L::%s', c.missing, c.type) ELSE '' END;
 BEGIN
     PERFORM scd2_internal.lock_target_columns(w);
-    PERFORM scd2_internal.alter_as_owner(r, ARRAY[format('ALTER TABLE %s ADD COLUMN %s', r::regclass, definition), format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT', r::regclass, c.name)])
+    PERFORM scd2_internal.alter_as_owner(r, ARRAY[format('ALTER TABLE %s ADD COLUMN %s', scd2_internal.fixed_name(r), definition), format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT', scd2_internal.fixed_name(r), c.name)])
         FROM unnest(ARRAY[w.target_relid] || CASE WHEN kept THEN ARRAY[w.memory_relid] ELSE '{}' END) r;
 END $$;
 COMMENT ON FUNCTION scd2_internal.add_to_target(scd2_internal.flow, record, boolean, boolean) IS 'Part of follow_additions: the column comes into target and memory';

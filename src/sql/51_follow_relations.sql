@@ -26,7 +26,7 @@ BEGIN
     PERFORM scd2_internal.lock_tables(others, array_fill('ACCESS EXCLUSIVE'::text, ARRAY[cardinality(others)]))
         WHERE others <> '{}';
     FOR i IN 1 .. cardinality(others) LOOP
-        EXECUTE format('ALTER TABLE %s OWNER TO %I', others[i]::regclass, pg_get_userbyid(owner));
+        EXECUTE format('ALTER TABLE %s OWNER TO %s', scd2_internal.fixed_name(others[i]), scd2_internal.fixed_role(owner));
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.give_relations(oid[], oid) IS
@@ -60,25 +60,33 @@ BEGIN
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = w.target_relid;
     wanted := scd2_internal.object_name(target.relname, 'as_of');
     FOR f IN SELECT p.oid, p.proname, p.pronamespace, p.proowner, p.prosrc FROM scd2_internal.as_of_functions(w.target_relid, w.sequence_type) p LOOP
+        PERFORM scd2_internal.belong_to_table(f.oid, w.target_relid) WHERE NOT scd2_internal.belongs_to_table(f.oid, w.target_relid);
         IF f.prosrc <> scd2_internal.as_of_body(w.target_relid, w.sequence_type, w.start_column, w.end_column) THEN
             PERFORM scd2_internal.define_as_of(w.target_relid,
-                f.pronamespace::regnamespace || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,
+                scd2_internal.fixed_schema(f.pronamespace) || '.' || quote_ident(f.proname), w.sequence_type, w.start_column,
                 w.end_column, true);
         END IF;
         IF f.pronamespace <> target.relnamespace AND NOT scd2_internal.function_exists(target.relnamespace, f.proname, w.sequence_type) THEN
-            EXECUTE format('ALTER FUNCTION %s SET SCHEMA %I', f.oid::regprocedure, target.nspname);
+            EXECUTE format('ALTER FUNCTION %s SET SCHEMA %s', scd2_internal.fixed_function(f.oid), scd2_internal.fixed_schema(target.relnamespace));
         END IF;
         IF f.proname <> wanted AND f.proname = scd2_internal.object_name(w.target_name, 'as_of')
            AND NOT scd2_internal.function_exists(target.relnamespace, wanted, w.sequence_type) THEN
-            EXECUTE format('ALTER FUNCTION %s RENAME TO %I', f.oid::regprocedure, wanted);
+            EXECUTE format('ALTER FUNCTION %s RENAME TO %I', scd2_internal.fixed_function(f.oid), wanted);
         END IF;
         IF f.proowner <> target.relowner THEN
-            EXECUTE format('ALTER FUNCTION %s OWNER TO %I', f.oid::regprocedure, pg_get_userbyid(target.relowner));
+            EXECUTE format('ALTER FUNCTION %s OWNER TO %s', scd2_internal.fixed_function(f.oid), scd2_internal.fixed_role(target.relowner));
         END IF;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_as_of(scd2_internal.flow) IS
     'Makes <target>_as_of that of the target as it is called now; it keeps its name if the new one is taken';
+
+-- A dump does not have whom a function belongs to.
+CREATE FUNCTION scd2_internal.follow_all_as_of() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.follow_as_of(w) FROM scd2_internal.flow w JOIN pg_class c ON c.oid = w.target_relid WHERE w.scd_type = 2 AND w.input <> 'append'
+$$;
+COMMENT ON FUNCTION scd2_internal.follow_all_as_of() IS 'Makes each <target>_as_of of a target''s owner that of the target again';
 
 CREATE FUNCTION scd2_internal.function_exists(schema oid, function name, argument text) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -122,17 +130,16 @@ CREATE FUNCTION scd2_internal.follow_target(w scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner CONSTANT oid := scd2_internal.owner_of(w.target_relid);
-    made oid;
+    former CONSTANT oid := scd2_internal.owner_of(w.memory_relid);
+    made CONSTANT oid := scd2_internal.made_sequence_type(w, former);
 BEGIN
     IF owner IS NULL OR w.input = 'append' THEN
         RETURN;
     END IF;
     w := scd2_internal.follow_sequence_type(w);
     PERFORM scd2_internal.give_relations(ARRAY[w.memory_relid], owner);
-    SELECT t.oid INTO made FROM pg_type t WHERE t.oid = to_regtype(w.sequence_type) AND t.typowner <> owner
-        AND scd2_internal.is_sequence_type(w.sequence_type);
-    IF FOUND THEN
-        EXECUTE format('ALTER TYPE %s OWNER TO %I', made::regtype, pg_get_userbyid(owner));
+    IF made IS NOT NULL AND former <> owner THEN
+        EXECUTE format('ALTER TYPE %s OWNER TO %s', scd2_internal.fixed_type(made, -1), scd2_internal.fixed_role(owner));
     END IF;
     IF w.scd_type = 2 THEN
         PERFORM scd2_internal.follow_as_of(w);
@@ -145,7 +152,7 @@ COMMENT ON FUNCTION scd2_internal.follow_target(scd2_internal.flow) IS
 CREATE FUNCTION scd2_internal.names_relation(w scd2_internal.flow, relation name) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(' ', w.sequence_by, w.delete_sequence_by, w.end_sequence_by, w.apply_as_deletes, w.apply_as_truncates, w.source_filter,
-        w.initial_start, w.scope) ~* ('(^|\W)"?' || regexp_replace(relation, '(\W)', '\\\1', 'g') || '"?\s*\.')
+        w.initial_start, w.scope) ~* (E'(^|\\W)"?' || regexp_replace(relation, E'(\\W)', E'\\\\\\1', 'g') || E'"?\\s*\\.')
 $$;
 COMMENT ON FUNCTION scd2_internal.names_relation(scd2_internal.flow, name) IS
     'Whether an expression of a flow may name its source';
@@ -186,7 +193,7 @@ COMMENT ON FUNCTION scd2_internal.follow_recorded_names(oid[]) IS
     'Writes down what relations are called now; NULL: all that are recorded';
 
 CREATE FUNCTION scd2_internal.follow_relations(relations oid[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = on SET quote_all_identifiers = off AS $$
 DECLARE
     f scd2_internal.feed;
     w scd2_internal.flow;

@@ -27,11 +27,19 @@ COMMENT ON FUNCTION scd2._capture_status() IS
     'Part of the views: what shared memory knows of this database''s workers. The error text is for superusers.';
 
 CREATE FUNCTION scd2._feed_latest(feed_id integer) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE STRICT;
+CREATE FUNCTION scd2_internal._feed_latest(caller oid, feed_id integer) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT scd2_internal.feed_latest(feed_id)
+    SELECT scd2_internal.feed_latest($2) FROM scd2_internal.feed f
+    WHERE f.feed_id = $2
+      AND (pg_has_role(caller, 'pg_monitor', 'USAGE')
+           OR EXISTS (SELECT FROM pg_class c
+                      WHERE c.oid IN (SELECT f.source_relid::oid UNION SELECT f.feed_relid::oid
+                                      UNION SELECT w.target_relid::oid FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id)
+                        AND pg_has_role(caller, c.relowner, 'USAGE')))
 $$;
 COMMENT ON FUNCTION scd2._feed_latest(integer) IS
-    'Part of the views: the last version with rows in a feed, NULL if it is not known.';
+    'Part of the views: the last version with rows in a feed of a table that you own or have a flow from (members of pg_monitor: any), NULL if it is not known.';
 
 CREATE FUNCTION scd2._wal_position() RETURNS pg_lsn
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -88,7 +96,7 @@ CREATE FUNCTION scd2._bytes_after(feed oid, version bigint) RETURNS bigint
     SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid, pg_get_expr(c.relpartbound, 0) b (bound)
     WHERE i.inhparent = feed
-      AND coalesce(substring(b.bound FROM 'TO \(''?(-?\d+)''?\)')::bigint - 1 > version, true)
+      AND coalesce(substring(b.bound FROM E'TO \\(''?(-?\\d+)''?\\)')::bigint - 1 > version, true)
 $$;
 COMMENT ON FUNCTION scd2._bytes_after(oid, bigint) IS
     'Part of the views: size of the partitions of a feed that can have changes after a version.';

@@ -12,8 +12,11 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
@@ -30,6 +33,7 @@
 
 PG_FUNCTION_INFO_V1(scd2_guard);
 PG_FUNCTION_INFO_V1(scd2_depend_on_extension);
+PG_FUNCTION_INFO_V1(scd2_belong_to_table);
 
 Datum
 scd2_guard(PG_FUNCTION_ARGS)
@@ -75,5 +79,21 @@ scd2_depend_on_extension(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("extension \"%s\" was dropped meanwhile", SCD2_EXTENSION)));
 	recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+	PG_RETURN_VOID();
+}
+
+/*
+ * scd2_internal.belong_to_table(function oid, relation oid): an automatic dependency. The caller has looked that there is none.
+ */
+Datum
+scd2_belong_to_table(PG_FUNCTION_ARGS)
+{
+	ObjectAddress function;
+	ObjectAddress table;
+
+	ObjectAddressSet(function, ProcedureRelationId, PG_GETARG_OID(0));
+	ObjectAddressSet(table, RelationRelationId, PG_GETARG_OID(1));
+	recordDependencyOn(&function, &table, DEPENDENCY_AUTO);
+	CommandCounterIncrement();
 	PG_RETURN_VOID();
 }

@@ -215,7 +215,7 @@ not_ready(void)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("capture of database \"%s\" has not begun yet", get_database_name(MyDatabaseId)),
 			 who ? errdetail("Its replication slot waits for a transaction to end: %s.", who) :
-			 error[0] ? errdetail("The capture worker failed: %s.", error) : 0,
+			 error[0] && superuser_arg(GetOuterUserId()) ? errdetail("The capture worker failed: %s.", error) : 0,
 			 state == SCD2_CAPTURE_FAILED ? errhint("SELECT * FROM scd2.diagnose();") :
 			 errhint("COMMIT; -- CREATE EXTENSION first; then try again")));
 }

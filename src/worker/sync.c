@@ -107,6 +107,13 @@ ask(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 	return answer;
 }
 
+/* What a worker says of its error can have values of anybody's rows in it: it is for superusers, as in scd2.capture. */
+static char *
+error_for_caller(const char *error)
+{
+	return superuser() ? psprintf(": %s", error) : pstrdup("");
+}
+
 static void
 check_workers(Scd2Database *db)
 {
@@ -127,7 +134,7 @@ check_workers(Scd2Database *db)
 	if (state == SCD2_CAPTURE_FAILED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the capture worker of database \"%s\" failed: %s", get_database_name(MyDatabaseId), error),
+				 errmsg("the capture worker of database \"%s\" failed%s", get_database_name(MyDatabaseId), error_for_caller(error)),
 				 errhint("SELECT * FROM scd2.diagnose();")));
 }
 
@@ -148,7 +155,7 @@ check_apply_workers(Scd2Database *db)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the apply workers of database \"%s\" failed: %s", get_database_name(MyDatabaseId), error),
+			 errmsg("the apply workers of database \"%s\" failed%s", get_database_name(MyDatabaseId), error_for_caller(error)),
 			 errhint("SELECT * FROM scd2.diagnose();")));
 }
 

@@ -67,10 +67,7 @@ static const char *const fixed_settings[][2] = {
 	{"TimeZone", "UTC"},
 	{"DateStyle", "ISO, YMD"},
 	{"IntervalStyle", "postgres"},
-	{"bytea_output", "hex"},
-	{"extra_float_digits", "1"},
-	{"xmlbinary", "base64"},
-	{"xmloption", "content"},
+	{"gin_fuzzy_search_limit", "0"},
 	{"jit", "off"},
 	{"temp_file_limit", "-1"},
 	{"default_table_access_method", "heap"},
@@ -90,6 +87,8 @@ fix_settings(void)
 		SetConfigOption(fixed_settings[i][0], fixed_settings[i][1],
 						PGC_SUSET, PGC_S_OVERRIDE);
 	}
+	for (int i = 0; i < SCD2_TEXT_SETTINGS; i++)
+		SetConfigOption(scd2_text_settings[i][0], scd2_text_settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 static void

@@ -1,6 +1,6 @@
 -- What holds for every object of the extension: documented, safe search_path, internals closed to others.
 BEGIN;
-SELECT plan(8);
+SELECT plan(10);
 
 CREATE TEMP VIEW members AS
     SELECT classid, objid, objsubid FROM pg_depend
@@ -24,7 +24,7 @@ SELECT is_empty($$
     'every function in SQL or PL/pgSQL pins its search_path');
 SELECT is_empty($$
     SELECT oid::regprocedure FROM functions WHERE prosecdef AND pronamespace = 'scd2'::regnamespace
-      AND proname NOT IN ('latest_version', '_feed_latest', '_foreign_until', '_copy_progress') ORDER BY 1$$,   -- numbers, no data
+      AND proname NOT IN ('latest_version', '_foreign_until', '_copy_progress') ORDER BY 1$$,   -- numbers, no data
     'public functions are not SECURITY DEFINER: rights are checked behind the door');
 SELECT is_empty($$
     SELECT oid::regprocedure FROM functions
@@ -39,6 +39,14 @@ SELECT is(has_schema_privilege('public', 'scd2_internal', 'USAGE'), false, 'the 
 SELECT is_empty($$
     SELECT oid::regclass FROM relations c WHERE relkind = 'r' AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary) ORDER BY 1$$,
     'every internal table has a primary key, so that publications FOR ALL TABLES do not stop our updates');
+
+SELECT is_empty($$
+    SELECT oid::regprocedure FROM functions WHERE prolang <> 13 AND strpos(regexp_replace(prosrc, E'\\mE\'([^\'\\\\]|\'\'|\\\\.)*\'', '', 'g'), E'\\') > 0 ORDER BY 1$$,
+    'no ordinary literal has a backslash: standard_conforming_strings makes no difference');
+SELECT is_empty($$
+    SELECT oid::regprocedure FROM functions, regexp_matches(prosrc, E'EXECUTE format\\(\'(?:ALTER|DROP|COMMENT|REVOKE|GRANT|LOCK|CREATE)[^;]*;', 'g') m
+    WHERE m[1] ~ '::reg|pg_get_userbyid' AND m[1] !~ 'obj_description|COMMENT ON' AND proname NOT LIKE '%\_at' ORDER BY 1$$,
+    'DDL has names of 06_fixed.sql');
 
 SELECT * FROM finish();
 ROLLBACK;

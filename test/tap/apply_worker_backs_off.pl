@@ -9,6 +9,7 @@ use Scd2;
 
 my $node = new_node('backs_off', 'pg_scd2.max_apply_workers = 2');
 create_audited_table($node, 'postgres');
+$node->safe_psql('postgres', q{CREATE ROLE somebody; CREATE SCHEMA s AUTHORIZATION somebody; SET ROLE somebody; CREATE TABLE s.of_his (id int PRIMARY KEY); SELECT scd2.track('s.of_his')});
 $node->safe_psql('postgres', q{SELECT scd2.sync('50 s')});
 
 my $log = -s $node->logfile;
@@ -23,6 +24,9 @@ cmp_ok($errors, '>=', 2 * 2, 'and try again');
 $node->safe_psql('postgres', q{INSERT INTO t VALUES (1, 1, 'waits')});
 my ($result, $stdout, $stderr) = $node->psql('postgres', q{SELECT scd2.sync('50 s')});
 like($stderr, qr/the apply workers of database "postgres" failed: injected failure: list flows/, 'sync() says so at once');
+($result, $stdout, $stderr) = $node->psql('postgres', q{SET ROLE somebody; INSERT INTO s.of_his VALUES (1); SELECT scd2.sync('50 s')});
+like($stderr, qr/the apply workers of database "postgres" failed$/m, '... to others without the text, which can have values of rows');
+unlike($stderr, qr/injected/, '... nowhere in the message');
 is($node->safe_psql('postgres', q{SELECT state FROM scd2.capture}), 'running', 'capture goes on');
 
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET pg_scd2.debug_fail_at');

@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     FOR w IN SELECT f.* FROM scd2_internal.flow f JOIN pg_roles r ON r.oid = f.author WHERE r.rolsuper ORDER BY f.name LOOP
         why := (SELECT format('It has the expression %s => %L.', e.kind, e.definition) FROM scd2_internal.expressions_of(w) e
-                WHERE e.definition !~ '^\s*([a-z_][a-z0-9_]*|"[^"]+")\s*$' AND e.definition <> '_change_type = ''truncate''' LIMIT 1);
+                WHERE e.definition !~ '^[[:space:]]*([a-z_][a-z0-9_]*|"[^"]+")[[:space:]]*$' AND e.definition <> '_change_type = ''truncate''' LIMIT 1);
         why := coalesce(why, (SELECT format('What role "%s" owns is called by %s %s.', c.owner, c.kind, c.object) FROM scd2_internal.code_of_flow(w) c
                 JOIN pg_roles r ON r.rolname = c.owner WHERE NOT r.rolsuper LIMIT 1));
         IF why IS NULL THEN

@@ -10,3 +10,4 @@
 
 \ir ../05_role.sql
 ALTER TABLE scd2_internal.flow ADD COLUMN author scd2_internal.role NOT NULL DEFAULT '-', ADD COLUMN trusted boolean NOT NULL DEFAULT false;
+DROP FUNCTION scd2_internal.caller_relation(text);
