@@ -143,7 +143,7 @@ CREATE FUNCTION scd2_internal.empty_copy(relation regclass, columns name[], key 
 DECLARE
     copy text := format('pg_temp.scd2_copy_of_%s', relation::oid);
 BEGIN
-    EXECUTE format('CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), relation);
+    EXECUTE format('CREATE TEMPORARY TABLE %s USING heap AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), relation);
     IF cardinality(key) > 0 THEN
         EXECUTE format('ALTER TABLE %s ADD PRIMARY KEY (%s)', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(key) WITH ORDINALITY AS u (c, n)));
     END IF;
@@ -187,6 +187,7 @@ BEGIN
         memory := scd2_internal.empty_copy(first.memory_relid, ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = first.memory_relid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
             ARRAY(SELECT a.attname FROM pg_index AS i CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, n) JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                   WHERE i.indrelid = first.memory_relid AND i.indisprimary ORDER BY k.n));
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN _sequence SET NOT NULL, ALTER COLUMN _kind SET NOT NULL', memory::regclass);
     END IF;
     SELECT n.nspname AS schema, c.relname AS name INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = beside;
     -- All are there before one runs: then each knows that it is not alone.
