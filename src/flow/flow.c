@@ -227,7 +227,8 @@ read_definition(Scd2Flow *flow)
 	flow->memory_sql = field("memory_sql");
 	if (field_is_true("remembers") && !OidIsValid(flow->memory))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
+						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name")),
+						errhint("SELECT scd2.full_refresh(%s); -- makes it anew", quote_literal_cstr(field("target_sql")))));
 	flow->starting_version = field_int("starting_version", -1);
 	flow->foreign_until = field("foreign_until");
 	flow->initial_start = field("initial_start");

@@ -182,6 +182,7 @@ DECLARE
     at_once  boolean[] := '{}';
     loss     record;
 BEGIN
+    PERFORM scd2_internal.check_target_fits_flows(target);
     beside := scd2_internal.empty_copy(target, scd2_internal.target_columns_kept(target), CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END);
     IF first.memory_relid IS NOT NULL THEN
         memory := scd2_internal.empty_copy(first.memory_relid, ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = first.memory_relid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
@@ -383,6 +384,7 @@ BEGIN
     first := scd2_internal.first_flow(target);
     PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
+    PERFORM scd2_internal.check_target_fits_flows(target);
     FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q UNION ALL SELECT scd2_internal.check_memory_query(first, target) LOOP
         CONTINUE WHEN query IS NULL;
         RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, query) AS d;
