@@ -105,7 +105,7 @@ typedef struct EventReceiver
 
 /* The first letters tell; what was written by hand has none of these lengths, or is NULL. */
 static ChangeType
-change_type(Datum value, bool isnull)
+change_type(EventReceiver *r, Datum value, bool isnull)
 {
 	text	   *type = isnull ? NULL : DatumGetTextPP(value);
 	const char *letters = isnull ? "" : VARDATA_ANY(type);
@@ -121,7 +121,7 @@ change_type(Datum value, bool isnull)
 		case 16:
 			return CHANGE_ADDS; /* update_postimage */
 		default:
-			ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("a row of a feed has no type of change")));
+			ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("feed %s has a row without a type of change", r->flow->feed_sql)));
 	}
 }
 
@@ -444,7 +444,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	place.ordinal = DatumGetInt32(slot->tts_values[SCD2_EVENT_ORDINAL]);
 	place.timestamp = DatumGetTimestampTz(slot->tts_values[SCD2_EVENT_TIMESTAMP]);
 	note_progress(r, slot, &place);
-	type = change_type(slot->tts_values[SCD2_EVENT_TYPE], slot->tts_isnull[SCD2_EVENT_TYPE]);
+	type = change_type(r, slot->tts_values[SCD2_EVENT_TYPE], slot->tts_isnull[SCD2_EVENT_TYPE]);
 	if (type == CHANGE_TRUNCATES)
 	{
 		remember_truncate(r, &place);

@@ -161,6 +161,18 @@ read_since(Scd2Recall *recall, Scd2Memory *memory)
 	}
 }
 
+/* What a row can tell of its event: each kind has what the timeline expects of it. Somebody may have written another. */
+static void
+check_kind(Scd2Flow *flow, char kind)
+{
+	const char *kinds = flow->scd_type == 1 ? "vdc" : flow->shape.ignores_null != NULL ? "swdc" : "uvdc";
+
+	if (kind == '\0' || strchr(kinds, kind) == NULL)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+						errmsg("memory %s has a row of a kind that no flow has written", flow->memory_sql),
+						errhint("SELECT scd2.full_refresh(%s);", quote_literal_cstr(flow->target_sql))));
+}
+
 /* The row found, in the key's memory. */
 static Scd2Memory *
 read_memory(Scd2Recall *recall)
@@ -174,6 +186,7 @@ read_memory(Scd2Recall *recall)
 	memory->tid = slot->tts_tid;
 	memory->sequence = datumCopy(slot->tts_values[flow->memory_sequence - 1], flow->sequence_typbyval, flow->sequence_typlen);
 	memory->kind = DatumGetChar(slot->tts_values[flow->memory_kind - 1]);
+	check_kind(flow, memory->kind);
 	if (!slot->tts_isnull[flow->memory_version - 1])
 	{
 		memory->place.version = DatumGetInt64(slot->tts_values[flow->memory_version - 1]);

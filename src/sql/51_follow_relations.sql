@@ -133,7 +133,9 @@ CREATE FUNCTION scd2_internal.follow_sequence_type(w scd2_internal.flow) RETURNS
 DECLARE
     former CONSTANT text := w.sequence_type;
 BEGIN
-    w.sequence_type := scd2_internal.sequence_type_now(w);
+    IF to_regtype(former) IS NULL THEN          -- renamed. (A column that got another type is a misfit.)
+        w.sequence_type := scd2_internal.sequence_type_now(w);
+    END IF;
     IF w.sequence_type <> former AND w.input <> 'append' THEN
         w.sequence_by := replace(w.sequence_by, '::' || former, '::' || w.sequence_type);
         w.delete_sequence_by := replace(w.delete_sequence_by, '::' || former, '::' || w.sequence_type);
