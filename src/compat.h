@@ -343,6 +343,17 @@ scd2_update_tuple(ResultRelInfo *rri, ItemPointer tid, TupleTableSlot *slot, ESt
 #endif
 }
 
+/* Is a column never NULL? 18 has NOT NULL constraints that are not valid yet. */
+static inline bool
+scd2_is_never_null(TupleDesc desc, AttrNumber attnum)
+{
+#if PG_VERSION_NUM >= 180000
+	return TupleDescCompactAttr(desc, attnum - 1)->attnullability == ATTNULLABLE_VALID;
+#else
+	return TupleDescAttr(desc, attnum - 1)->attnotnull;
+#endif
+}
+
 /* 18 knows the WAL writer by its number. */
 static inline void
 scd2_nudge_wal_writer(void)

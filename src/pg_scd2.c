@@ -49,6 +49,7 @@ int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
 int			scd2_debug_owners_code_limit = 60 * 1000;
 int			scd2_debug_purge_size = 64 * 1024;
+bool		scd2_debug_allow_ddl = false;
 
 void		_PG_init(void);
 
@@ -155,6 +156,8 @@ define_settings(void)
 				   &scd2_debug_owners_code_limit, 60 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_purge_size", "Up to which size targets are purged at once, and how much of others in one transaction, for tests.", NULL,
 				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
+	DefineCustomBoolVariable("pg_scd2.debug_allow_ddl", "Lets statements alter what is kept as it was made, for tests and for what alters it itself.", NULL,
+							 &scd2_debug_allow_ddl, false, PGC_SUSET, DEBUG_FLAGS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

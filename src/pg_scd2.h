@@ -38,6 +38,7 @@ extern int	scd2_debug_leaf_size;	/* kB */
 extern int	scd2_debug_leaf_age;	/* ms */
 extern int	scd2_debug_upkeep_every;	/* ms */
 extern int	scd2_debug_owners_code_limit;	/* ms */
+extern bool scd2_debug_allow_ddl;
 extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */

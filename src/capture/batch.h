@@ -14,14 +14,7 @@
 #include "utils/timestamp.h"
 
 #include "capture/rows.h"
-
-/* The metadata columns at the front of each feed (API.md, "Change feed"). */
-#define SCD2_META_CHANGE_TYPE		0
-#define SCD2_META_COMMIT_VERSION	1
-#define SCD2_META_COMMIT_TIMESTAMP	2
-#define SCD2_META_CHANGE_ORDINAL	3
-#define SCD2_META_XID				4
-#define SCD2_META_COLUMNS			5
+#include "feed/metadata.h"
 
 typedef enum Scd2ChangeType
 {

@@ -320,6 +320,15 @@ follow(Scd2Feed *feed, TupleDesc root, TupleDesc relation)
 	scd2_layout_follow(feed, root, relation, version);
 }
 
+/* A column of the source that the layout follows is of its type, or the feed fails. (A leaf has its root's types.) */
+static void
+check_type(Scd2Feed *feed, int at, Form_pg_attribute att)
+{
+	if (!scd2_is_of_type(att->atttypid, TupleDescAttr(feed->layout, at)->atttypid))
+		feed->misfit = MemoryContextStrdup(feed->cxt, psprintf("column \"%s\" of the source is of type %s instead of %s", NameStr(att->attname),
+															   format_type_be(att->atttypid), format_type_be(TupleDescAttr(feed->layout, at)->atttypid)));
+}
+
 static void
 map_layout(Scd2Source *source, TupleDesc root, TupleDesc desc)
 {
@@ -335,6 +344,8 @@ map_layout(Scd2Source *source, TupleDesc root, TupleDesc desc)
 
 		source->attribute[i] = !there ? -1 : root == desc ? attnum - 1 :
 			scd2_layout_find(desc, NameStr(TupleDescAttr(root, attnum - 1)->attname));
+		if (i >= SCD2_META_COLUMNS && source->attribute[i] >= 0)
+			check_type(feed, i, TupleDescAttr(desc, source->attribute[i]));
 		source->as_is &= i < SCD2_META_COLUMNS ||
 			(source->attribute[i] == i - SCD2_META_COLUMNS &&
 			 stored_alike(TupleDescAttr(feed->layout, i), TupleDescAttr(desc, i - SCD2_META_COLUMNS)));

@@ -90,26 +90,18 @@ make_columns(int n)
 }
 
 /*
- * A feed whose relation is gone: it fails at its next change (or is found to be disabled later in
- * the log).
+ * A feed whose relation is gone, or is none any more: it fails at its next change (or is found to be
+ * disabled later in the log). No rows are formed by this layout.
  */
 static void
-set_layout_of_gone(Scd2Feed *feed)
+set_layout_of_misfit(Scd2Feed *feed, const char *why)
 {
-	static const struct
-	{
-		const char *name;
-		Oid			type;
-	}			meta[] = {
-		{"_change_type", TEXTOID}, {"_commit_version", INT8OID}, {"_commit_timestamp", TIMESTAMPTZOID},
-		{"_change_ordinal", INT4OID}, {"_xid", XID8OID}
-	};
 	TupleDesc	layout = CreateTemplateTupleDesc(SCD2_META_COLUMNS);
 
 	for (int i = 0; i < SCD2_META_COLUMNS; i++)
-		TupleDescInitEntry(layout, i + 1, meta[i].name, meta[i].type, -1, 0);
+		TupleDescInitEntry(layout, i + 1, scd2_meta_columns[i].name, scd2_meta_columns[i].type, -1, 0);
 	set_layout(feed, layout, make_columns(SCD2_META_COLUMNS));
-	feed->misfit = pstrdup("the feed relation is gone");
+	feed->misfit = pstrdup(why);
 }
 
 /*
@@ -122,11 +114,14 @@ scd2_layout_load(Scd2Feed *feed)
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 	Scd2Column *columns;
 	TupleDesc	layout;
+	Scd2Misfit	misfit;
 	int			n = 0;
 
-	if (rel == NULL)
+	if (rel == NULL || !scd2_feed_fits(rel, &misfit))
 	{
-		set_layout_of_gone(feed);
+		set_layout_of_misfit(feed, rel == NULL ? "the feed relation is gone" : misfit.what);
+		if (rel != NULL)
+			RelationClose(rel);
 		MemoryContextSwitchTo(old);
 		return;
 	}

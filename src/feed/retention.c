@@ -29,7 +29,7 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "capture/batch.h"
+#include "feed/metadata.h"
 #include "feed/retention.h"
 
 PG_FUNCTION_INFO_V1(scd2_hold_feed);
@@ -86,14 +86,6 @@ scd2_hold_feed(PG_FUNCTION_ARGS)
 	return make_row(fcinfo, values, isnull);
 }
 
-static bool
-looks_like_a_leaf(TupleDesc desc)
-{
-	return desc->natts >= SCD2_META_COLUMNS &&
-		TupleDescAttr(desc, SCD2_META_COMMIT_VERSION)->atttypid == INT8OID &&
-		TupleDescAttr(desc, SCD2_META_COMMIT_TIMESTAMP)->atttypid == TIMESTAMPTZOID;
-}
-
 /*
  * Version and commit time of the last row, NULLs if there is none. The rows of a repair are written
  * at the end, but are of an earlier version than what was captured meanwhile: rows up to version
@@ -134,8 +126,9 @@ scd2_last_row(PG_FUNCTION_ARGS)
 	Relation	rel = scd2_try_open(PG_GETARG_OID(0), AccessShareLock);
 	Datum		values[3] = {BoolGetDatum(false)};
 	bool		isnull[3] = {false, true, true};
+	Scd2Misfit	misfit;
 
-	if (rel != NULL && looks_like_a_leaf(RelationGetDescr(rel)))
+	if (rel != NULL && scd2_leaf_fits(rel, &misfit))
 	{
 		values[0] = BoolGetDatum(true);
 		read_last_row(rel, PG_GETARG_INT64(1), &values[1], &values[2], &isnull[1]);

@@ -43,7 +43,7 @@
 #include "utils/timestamp.h"
 
 #include "pg_scd2.h"
-#include "capture/batch.h"
+#include "feed/metadata.h"
 #include "feed/retention.h"
 #include "feed/upkeep.h"
 #include "worker/failpoint.h"
@@ -136,10 +136,9 @@ first_commit(Relation rel)
 	TableScanDesc scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
 	TimestampTz first = 0;
+	Scd2Misfit	misfit;
 
-	if (RelationGetDescr(rel)->natts >= SCD2_META_COLUMNS &&
-		TupleDescAttr(RelationGetDescr(rel), SCD2_META_COMMIT_TIMESTAMP)->atttypid == TIMESTAMPTZOID &&
-		table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	if (scd2_leaf_fits(rel, &misfit) && table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		bool		isnull;
 

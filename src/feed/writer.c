@@ -118,7 +118,7 @@ leaf_for(Relation feed, int64 version)
 	int			bound;
 	int			part = -1;
 
-	if (desc->nparts > 0 && key->strategy == PARTITION_STRATEGY_RANGE && key->partnatts == 1)
+	if (desc->nparts > 0 && key->strategy == PARTITION_STRATEGY_RANGE && key->partnatts == 1 && key->parttypid[0] == INT8OID)
 	{
 		bound = partition_range_datum_bsearch(key->partsupfunc, key->partcollation, desc->boundinfo, 1, &value, &is_equal);
 		part = desc->boundinfo->indexes[bound + 1];
@@ -399,6 +399,10 @@ map_leaf(Writer *w)
 {
 	TupleDesc	desc = RelationGetDescr(w->leaf);
 	TupleDesc	layout = w->feed->layout;
+	Scd2Misfit	misfit;
+
+	if (!scd2_leaf_fits(w->leaf, &misfit))
+		ereport(ERROR, (errcode(misfit.sqlerrcode), errmsg("%s", misfit.what)));
 
 	w->column = palloc(desc->natts * sizeof(int));
 	w->as_is = desc->natts == layout->natts;
@@ -414,6 +418,10 @@ map_leaf(Writer *w)
 							NameStr(att->attname), RelationGetRelationName(w->leaf),
 							format_type_be(att->atttypid),
 							format_type_be(TupleDescAttr(layout, at)->atttypid))));
+		if (at >= 0 && att->attgenerated != '\0')
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+					 errmsg("column \"%s\" of feed \"%s\" is generated", NameStr(att->attname), RelationGetRelationName(w->leaf))));
 		w->column[i] = at;
 		w->as_is &= at == i && !feed_is_mixed(w->feed, at);
 		w->checks |= i >= SCD2_META_COLUMNS && att->attnotnull;

@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type_d.h"
 #include "executor/tuptable.h"
 #include "tcop/dest.h"
 #include "utils/builtins.h"
@@ -28,6 +29,7 @@
 #include "compat.h"
 #include "flow/append.h"
 #include "flow/apply.h"
+#include "flow/relations.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
 
@@ -91,6 +93,7 @@ typedef struct AppendReceiver
 {
 	DestReceiver pub;
 	Scd2Work   *work;
+	bool		from_feed;
 } AppendReceiver;
 
 /* How far the batch goes, and where its last row is. */
@@ -128,9 +131,15 @@ receive_row(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* The plan reads the columns as they are now. */
 static void
 begin_rows(DestReceiver *self, int operation, TupleDesc desc)
 {
+	static const Oid before[APPEND_COLUMNS] = {INT8OID, TIMESTAMPTZOID, BOOLOID};
+	static const Oid after[] = {TIDOID, OIDOID};
+	AppendReceiver *receiver = (AppendReceiver *) self;
+
+	scd2_check_columns_read(receiver->work->flow, desc, APPEND_COLUMNS, before, receiver->from_feed ? 2 : 0, after);
 }
 
 static void
@@ -149,7 +158,8 @@ scd2_append_read(Scd2Work *work, Scd2Statement which, int nargs, const Datum *ar
 	SPIExecuteOptions options = {.read_only = which == SCD2_READ_SOURCE && flow->feedless};
 	AppendReceiver receiver = {
 		.pub = {.receiveSlot = receive_row, .rStartup = begin_rows, .rShutdown = end_rows, .rDestroy = end_rows, .mydest = DestNone},
-		.work = work
+		.work = work,
+		.from_feed = which != SCD2_READ_SOURCE
 	};
 	int			nest = NewGUCNestLevel();
 	SPIPlanPtr	plan;

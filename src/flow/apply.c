@@ -28,11 +28,14 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "believed.h"
 #include "compat.h"
+#include "feed/metadata.h"
 #include "flow/append.h"
 #include "flow/apply.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
+#include "flow/relations.h"
 #include "flow/rights.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
@@ -71,9 +74,10 @@ hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
 	{
 		bool		isnull;
 
+		scd2_check_leaf(flow, leaf);
 		slot = table_slot_create(leaf, NULL);
 		holds = table_tuple_fetch_row_version(leaf, &hint->tid, GetActiveSnapshot(), slot) &&
-			DatumGetInt64(slot_getattr(slot, 2, &isnull)) == hint->version;
+			DatumGetInt64(slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &isnull)) == hint->version;
 		ExecDropSingleTupleTableSlot(slot);
 	}
 	table_close(leaf, NoLock);
@@ -140,6 +144,7 @@ pass_by(Scd2Flow *flow, int64 upto, int64 repaired)
 	if (!OidIsValid(flow->leaf))
 		return;
 	leaf = table_open(flow->leaf, AccessShareLock);
+	scd2_check_leaf(flow, leaf);
 	slot = table_slot_create(leaf, NULL);
 	nblocks = RelationGetNumberOfBlocks(leaf);
 	for (BlockNumber back = 1; back <= Min(nblocks, PAGES_BACK) && !found; back++)
@@ -149,7 +154,7 @@ pass_by(Scd2Flow *flow, int64 upto, int64 repaired)
 
 		if (!first_of_page(leaf, nblocks - back, slot))
 			continue;
-		version = DatumGetInt64(slot_getattr(slot, 2, &isnull));
+		version = DatumGetInt64(slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &isnull));
 		if (version > upto || version <= repaired)
 			continue;
 		set_hint(flow, &slot->tts_tid, version);
@@ -226,8 +231,8 @@ count_events(Scd2Flow *flow, int64 version, TimestampTz *at)
 	if (SPI_execute_with_args(sql.data, 1, types, args, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
 	scd2_become_self_again(&self);
-	n = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
-	max = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull);
+	n = DatumGetInt64(scd2_result_value(0, 1, INT8OID, &isnull));
+	max = scd2_result_value(0, 2, TIMESTAMPTZOID, &isnull);
 	if (!isnull)
 		*at = DatumGetTimestampTz(max);
 	return n;

@@ -43,6 +43,7 @@
 #include "flow/marks.h"
 #include "flow/lateness.h"
 #include "flow/recall.h"
+#include "flow/relations.h"
 #include "flow/scope.h"
 #include "flow/sort.h"
 #include "flow/sqltext.h"
@@ -79,6 +80,7 @@ typedef struct ArrivalReceiver
 	Scd2Work   *work;
 	Scd2Flow   *flow;
 	Scd2Timeline timeline;
+	bool		from_feed;
 	bool		cutting;		/* second pass: what comes is implied by truncates */
 	bool		check_sequence; /* it can be invalid without being NULL */
 	Invalid		invalid;
@@ -591,9 +593,26 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* The plan reads the columns as they are now. */
 static void
 startup(DestReceiver *self, int operation, TupleDesc desc)
 {
+	ArrivalReceiver *r = (ArrivalReceiver *) self;
+	Oid			sequence = r->flow->sequence_type;
+	Oid			before[SCD2_ARRIVAL_COLUMNS] = {
+		INT8OID, TIMESTAMPTZOID, INT4OID, sequence, BOOLOID, BOOLOID, BOOLOID, sequence, sequence, sequence
+	};
+	Oid			after[3];
+	int			n = 0;
+
+	if (!r->cutting && scd2_keeps_events(r->flow))
+		after[n++] = JSONBOID;
+	if (r->from_feed)
+	{
+		after[n++] = TIDOID;
+		after[n++] = OIDOID;
+	}
+	scd2_check_columns_read(r->flow, desc, SCD2_ARRIVAL_COLUMNS, before, n, after);
 }
 
 static void
@@ -782,6 +801,7 @@ scd2_read_arrivals(Scd2Work *work, Scd2Statement which, int nargs, const Datum *
 		.pub = {.receiveSlot = receive, .rStartup = startup, .rShutdown = shut_down, .rDestroy = destroy, .mydest = DestNone},
 		.work = work,
 		.flow = flow,
+		.from_feed = which != SCD2_READ_SOURCE && which != SCD2_READ_CUTS,
 		.cutting = which == SCD2_READ_CUTS,
 		.check_sequence = scd2_sequence_has_parts(flow)
 	};

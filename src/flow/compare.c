@@ -29,7 +29,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "believed.h"
 #include "flow/compare.h"
+#include "flow/relations.h"
 #include "flow/sort.h"
 #include "flow/sqltext.h"
 #include "flow/statements.h"
@@ -321,9 +323,23 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* The plan reads the columns as they are now. */
 static void
 startup(DestReceiver *self, int operation, TupleDesc desc)
 {
+	CompareReceiver *r = (CompareReceiver *) self;
+	Scd2Flow   *flow = r->flow;
+	int			n = flow->shape.ncolumns;
+	Oid		   *types = palloc((n + flow->nkeys + 1) * sizeof(Oid));
+	int			nafter = n;
+
+	for (int i = 0; i < n; i++)
+		types[i] = TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid;
+	for (int k = 0; k < flow->nkeys && r->looks > 0; k++)
+		types[nafter++] = types[flow->keys[k]];
+	if (r->inside > 0)
+		types[nafter++] = BOOLOID;
+	scd2_check_columns_read(flow, desc, 0, NULL, nafter, types);
 }
 
 static void
@@ -362,7 +378,7 @@ count_valid(Scd2Comparison *comparison)
 	append_valid(&sql, comparison->work->flow);
 	scd2_sql(&sql, " AND $1 IS NOT NULL");
 	run_query(comparison, sql.data, NULL);
-	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	return DatumGetInt64(scd2_result_value(0, 1, INT8OID, &isnull));
 }
 
 /* There is one: which? (A source that is another each time it is read may not tell.) */

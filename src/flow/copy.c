@@ -32,6 +32,7 @@
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
 
+#include "believed.h"
 #include "compat.h"
 #include "flow/append.h"
 #include "flow/apply.h"
@@ -39,6 +40,7 @@
 #include "flow/sqltext.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
+#include "flow/relations.h"
 #include "flow/statements.h"
 #include "identity.h"
 #include "worker/sync.h"
@@ -74,7 +76,7 @@ version_timestamp(Scd2Flow *flow, int64 version, TimestampTz enabled)
 	scd2_sql(&sql, "SELECT COALESCE(max(_commit_timestamp), $2) FROM %s WHERE _commit_version <= $1", flow->feed_sql);
 	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
-	return DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	return DatumGetTimestampTz(scd2_result_value(0, 1, TIMESTAMPTZOID, &isnull));
 }
 
 /* Those of the flow's expression, until scd2_work_end(). */
@@ -121,9 +123,14 @@ receive_row(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* The plan reads the columns as they are now. */
 static void
 begin_rows(DestReceiver *self, int operation, TupleDesc desc)
 {
+	static const Oid start[] = {TIMESTAMPTZOID};
+	Scd2Flow   *flow = ((CopyReceiver *) self)->work->flow;
+
+	scd2_check_columns_read(flow, desc, 0, NULL, flow->scd_type == 2 ? 1 : 0, start);
 }
 
 static void
@@ -263,8 +270,8 @@ scd2_last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *tr
 		elog(ERROR, "could not read the feed");
 	if (SPI_processed == 0)
 		return false;
-	*truncate = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
-	*truncated_at = DatumGetTimestampTz(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+	*truncate = DatumGetInt64(scd2_result_value(0, 1, INT8OID, &isnull));
+	*truncated_at = DatumGetTimestampTz(scd2_result_value(0, 2, TIMESTAMPTZOID, &isnull));
 	return true;
 }
 
@@ -383,7 +390,7 @@ fate_of_rows(Scd2Flow *flow, int64 version, Datum snapshot)
 	if (SPI_execute_with_args(sql.data, 2, types, args, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the feed");
 	if (SPI_processed > 0)
-		fate = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull)) ? ROWS_TRUNCATED : ROWS_CHANGED;
+		fate = DatumGetBool(scd2_result_value(0, 1, BOOLOID, &isnull)) ? ROWS_TRUNCATED : ROWS_CHANGED;
 	return fate;
 }
 

@@ -35,6 +35,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "flow/relations.h"
 #include "flow/sort.h"
 #include "flow/work.h"
 #include "flow/statements.h"
@@ -102,21 +103,25 @@ typedef struct EventReceiver
 	Datum		before_start;	/* and since when it is valid */
 } EventReceiver;
 
+/* The first letters tell; what was written by hand has none of these lengths, or is NULL. */
 static ChangeType
-change_type(Datum value)
+change_type(EventReceiver *r, Datum value, bool isnull)
 {
-	const char *text = VARDATA_ANY(DatumGetPointer(value));
+	text	   *type = isnull ? NULL : DatumGetTextPP(value);
+	const char *letters = isnull ? "" : VARDATA_ANY(type);
 
-	switch (text[0])
+	switch (isnull ? 0 : VARSIZE_ANY_EXHDR(type))
 	{
-		case 'i':
-			return CHANGE_ADDS;
-		case 'd':
-			return CHANGE_TAKES;
-		case 't':
+		case 6:					/* insert, delete */
+			return letters[0] == 'i' ? CHANGE_ADDS : CHANGE_TAKES;
+		case 8:
 			return CHANGE_TRUNCATES;
+		case 15:
+			return CHANGE_TAKES;	/* update_preimage */
+		case 16:
+			return CHANGE_ADDS; /* update_postimage */
 		default:
-			return text[8] == 'r' ? CHANGE_TAKES : CHANGE_ADDS; /* update_preimage, update_postimage */
+			ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("feed %s has a row without a type of change", r->flow->feed_sql)));
 	}
 }
 
@@ -439,7 +444,7 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	place.ordinal = DatumGetInt32(slot->tts_values[SCD2_EVENT_ORDINAL]);
 	place.timestamp = DatumGetTimestampTz(slot->tts_values[SCD2_EVENT_TIMESTAMP]);
 	note_progress(r, slot, &place);
-	type = change_type(slot->tts_values[SCD2_EVENT_TYPE]);
+	type = change_type(r, slot->tts_values[SCD2_EVENT_TYPE], slot->tts_isnull[SCD2_EVENT_TYPE]);
 	if (type == CHANGE_TRUNCATES)
 	{
 		remember_truncate(r, &place);
@@ -464,9 +469,15 @@ receive(TupleTableSlot *slot, DestReceiver *self)
 	return true;
 }
 
+/* The plan reads the columns as they are now. */
 static void
 startup(DestReceiver *self, int operation, TupleDesc desc)
 {
+	static const Oid before[SCD2_EVENT_COLUMNS] = {TEXTOID, INT8OID, TIMESTAMPTZOID, INT4OID};
+	static const Oid after[] = {TIDOID, OIDOID, TIMESTAMPTZOID};
+	EventReceiver *r = (EventReceiver *) self;
+
+	scd2_check_columns_read(r->flow, desc, SCD2_EVENT_COLUMNS, before, r->undo ? 3 : 2, after);
 }
 
 static void

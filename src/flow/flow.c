@@ -13,7 +13,6 @@
 #include "access/table.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
@@ -31,6 +30,7 @@
 #include "compat.h"
 #include "flow/erase.h"
 #include "flow/flow.h"
+#include "flow/relations.h"
 #include "flow/rights.h"
 #include "flow/statements.h"
 
@@ -172,11 +172,6 @@ read_snapshot_definition(Scd2Flow *flow)
 	flow->max_delete_fraction = field("max_delete_fraction");
 	flow->version_query = field("version_query");
 	flow->takes_snapshots = field_is_true("takes_snapshots");
-	flow->sequence_type = field_int("sequence_type", InvalidOid);
-	if (!OidIsValid(flow->sequence_type))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("type of the sequence of flow \"%s\" does not exist", field("name"))));
-	flow->sequence_collation = get_typcollation(flow->sequence_type);
 }
 
 /* What of the rows is an event, and which. */
@@ -235,7 +230,8 @@ read_definition(Scd2Flow *flow)
 	flow->memory_sql = field("memory_sql");
 	if (field_is_true("remembers") && !OidIsValid(flow->memory))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name"))));
+						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name")),
+						errhint("SELECT scd2.full_refresh(%s); -- makes it anew", quote_literal_cstr(field("target_sql")))));
 	flow->starting_version = field_int("starting_version", -1);
 	flow->foreign_until = field("foreign_until");
 	flow->initial_start = field("initial_start");
@@ -249,7 +245,10 @@ read_definition(Scd2Flow *flow)
 	flow->start_column = field("start_column");
 	flow->end_column = field("end_column");
 	flow->current_column = field("current_column");
-	flow->sequence_type = TIMESTAMPTZOID;
+	flow->sequence_type = field_int("sequence_type", InvalidOid);
+	if (!OidIsValid(flow->sequence_type))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("type of the sequence of flow \"%s\" does not exist", flow->name)));
 	if (flow->input == SCD2_SNAPSHOTS)
 		read_snapshot_definition(flow);
 	read_columns(flow);
@@ -263,7 +262,10 @@ static void
 find_leaf(Scd2Flow *flow)
 {
 	Relation	feed = table_open(flow->feed, AccessShareLock);
+	Relation	leaf;
 
+	if (!flow->feedless)
+		scd2_check_feed(flow, feed);
 	if (!flow->feedless && feed->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 	{
 		PartitionDesc parts = RelationGetPartitionDesc(feed, true);
@@ -273,6 +275,9 @@ find_leaf(Scd2Flow *flow)
 			flow->leaf = parts->oids[parts->nparts - 1];
 			flow->leaf_sql = quote_qualified_identifier(get_namespace_name(get_rel_namespace(flow->leaf)),
 														get_rel_name(flow->leaf));
+			leaf = table_open(flow->leaf, AccessShareLock);
+			scd2_check_leaf(flow, leaf);
+			table_close(leaf, AccessShareLock);
 		}
 	}
 	table_close(feed, AccessShareLock);
@@ -288,32 +293,26 @@ find_attnum(TupleDesc desc, const char *column)
 	return 0;
 }
 
-static AttrNumber
-target_attnum(Scd2Flow *flow, TupleDesc desc, const char *column)
+/* The column that says of which type a column of the flow is. */
+static Form_pg_attribute
+typing_column(Scd2Flow *flow, int i, TupleDesc target, TupleDesc feed)
 {
-	AttrNumber	attnum = find_attnum(desc, column);
+	AttrNumber	attnum = find_attnum(flow->absent[i] ? target : feed, flow->columns[i]);
 
 	if (attnum == 0)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-						errmsg("column \"%s\" of target %s does not exist", column, flow->target_sql)));
-	return attnum;
+						flow->absent[i] ? errmsg("column \"%s\" of target %s does not exist", flow->columns[i], flow->target_sql) :
+						errmsg("column \"%s\" of %s %s does not exist", flow->columns[i], flow->feedless ? "source" : "feed", flow->feed_sql)));
+	return TupleDescAttr(flow->absent[i] ? target : feed, attnum - 1);
 }
 
-/*
- * Types of the columns: as the feed has them, which are the base types of the target's. That stays
- * locked, so who writes it next finds it so.
- */
+/* Types of the columns: as the feed has them, or, of those that only others bring, the target; domains as their base types. */
 static void
-read_layout(Scd2Flow *flow)
+read_types(Scd2Flow *flow, TupleDesc target, TupleDesc feed)
 {
-	Relation	target = table_open(flow->target, AccessShareLock);
-	Relation	feed = table_open(flow->feed, AccessShareLock);
-	TupleDesc	desc = RelationGetDescr(target);
-	TupleDesc	feed_desc = RelationGetDescr(feed);
 	Scd2Shape  *shape = &flow->shape;
 	int			n = shape->ncolumns;
 
-	flow->attnums = palloc0(n * sizeof(AttrNumber));
 	shape->typlen = palloc0(n * sizeof(int16));
 	shape->typbyval = palloc0(n * sizeof(bool));
 	shape->typalign = palloc0(n * sizeof(char));
@@ -321,23 +320,11 @@ read_layout(Scd2Flow *flow)
 	flow->store_desc[SCD2_REWRITES] = CreateTemplateTupleDesc(n + 2);
 	for (int i = 0; i < n; i++)
 	{
-		AttrNumber	attnum = get_attnum(flow->feed, flow->columns[i]);
-		Form_pg_attribute att;
-		int32		typmod;
-		Oid			type;
+		Form_pg_attribute att = typing_column(flow, i, target, feed);
+		int32		typmod = att->atttypmod;
+		Oid			type = getBaseTypeAndTypmod(att->atttypid, &typmod);
 		char	   *name = psprintf("c%d", i + 1);
 
-		flow->attnums[i] = target_attnum(flow, desc, flow->columns[i]);
-		if (attnum <= 0 && !flow->absent[i])
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_COLUMN),
-							errmsg("column \"%s\" of %s %s does not exist", flow->columns[i], flow->feedless ? "source" : "feed", flow->feed_sql)));
-		att = flow->absent[i] ? TupleDescAttr(desc, flow->attnums[i] - 1) : TupleDescAttr(feed_desc, attnum - 1);
-		typmod = att->atttypmod;
-		type = getBaseTypeAndTypmod(att->atttypid, &typmod);
-		if (getBaseType(TupleDescAttr(desc, flow->attnums[i] - 1)->atttypid) != type)
-			ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-							errmsg("column \"%s\" of target %s is of another type than in %s %s",
-								   flow->columns[i], flow->target_sql, flow->feedless ? "source" : "feed", flow->feed_sql)));
 		shape->typlen[i] = att->attlen;
 		shape->typbyval[i] = att->attbyval;
 		shape->typalign[i] = att->attalign;
@@ -346,49 +333,86 @@ read_layout(Scd2Flow *flow)
 		TupleDescInitEntry(flow->store_desc[SCD2_REWRITES], i + 3, name, type, typmod, 0);
 		TupleDescInitEntryCollation(flow->store_desc[SCD2_REWRITES], i + 3, att->attcollation);
 	}
-	if (flow->scd_type == 2)
-	{
-		flow->start_attnum = target_attnum(flow, desc, flow->start_column);
-		flow->end_attnum = target_attnum(flow, desc, flow->end_column);
-		if (flow->current_column != NULL)
-			flow->current_attnum = target_attnum(flow, desc, flow->current_column);
-	}
-	flow->target_index = scd2_primary_key_index(target);
-	table_close(feed, AccessShareLock);
-	table_close(target, NoLock);
 }
 
-/* The memory, if there is one; what type sequences are of. */
+/* That of sequences is the collation that a column has; where there is none, that of the type. */
+static void
+read_sequence_collation(Scd2Flow *flow, TupleDesc desc, const char *column)
+{
+	AttrNumber	attnum = find_attnum(desc, column);
+
+	flow->sequence_collation = attnum > 0 ? TupleDescAttr(desc, attnum - 1)->attcollation : get_typcollation(flow->sequence_type);
+}
+
+static void
+find_target_columns(Scd2Flow *flow, TupleDesc desc)
+{
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		flow->attnums[i] = find_attnum(desc, flow->columns[i]);
+	if (flow->scd_type != 2)
+		return;
+	flow->start_attnum = find_attnum(desc, flow->start_column);
+	flow->end_attnum = find_attnum(desc, flow->end_column);
+	if (flow->current_column != NULL)
+		flow->current_attnum = find_attnum(desc, flow->current_column);
+}
+
+/* The target, compared with the feed. */
+static void
+read_layout(Scd2Flow *flow)
+{
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Relation	feed = table_open(flow->feed, AccessShareLock);
+
+	flow->attnums = palloc0(flow->shape.ncolumns * sizeof(AttrNumber));
+	read_types(flow, RelationGetDescr(target), RelationGetDescr(feed));
+	if (flow->scd_type == 2)
+		read_sequence_collation(flow, RelationGetDescr(target), flow->start_column);
+	scd2_believe_target(flow);
+	scd2_check_target(flow, target);
+	find_target_columns(flow, RelationGetDescr(target));
+	scd2_believe_target(flow);
+	flow->target_index = scd2_primary_key_index(target);
+	get_typlenbyvalalign(flow->sequence_type, &flow->sequence_typlen, &flow->sequence_typbyval, &flow->sequence_typalign);
+	table_close(feed, AccessShareLock);
+	table_close(target, AccessShareLock);
+}
+
+static void
+find_memory_columns(Scd2Flow *flow, TupleDesc desc)
+{
+	for (int i = 0; i < flow->shape.ncolumns; i++)
+		flow->memory_attnums[i] = scd2_memory_has_column(flow, i) ? find_attnum(desc, flow->columns[i]) : 0;
+	flow->memory_sequence = find_attnum(desc, "_sequence");
+	flow->memory_kind = find_attnum(desc, "_kind");
+	flow->memory_version = find_attnum(desc, "_version");
+	flow->memory_ordinal = find_attnum(desc, "_ordinal");
+	if (flow->scd_type == 1 && flow->shape.ignores_null != NULL)
+		flow->memory_sequences = find_attnum(desc, "_sequences");
+}
+
+/* The memory, if there is one, compared with the target. */
 static void
 read_memory_layout(Scd2Flow *flow)
 {
 	Relation	memory;
-	TupleDesc	desc;
-	Form_pg_attribute sequence;
 
-	if (OidIsValid(flow->memory))
+	if (!OidIsValid(flow->memory))
 	{
-		memory = table_open(flow->memory, AccessShareLock);
-		desc = RelationGetDescr(memory);
-		flow->memory_attnums = palloc0(flow->shape.ncolumns * sizeof(AttrNumber));
-		for (int i = 0; i < flow->shape.ncolumns; i++)
-			flow->memory_attnums[i] = find_attnum(desc, flow->columns[i]);
-		flow->memory_sequence = find_attnum(desc, "_sequence");
-		flow->memory_kind = find_attnum(desc, "_kind");
-		flow->memory_version = find_attnum(desc, "_version");
-		flow->memory_ordinal = find_attnum(desc, "_ordinal");
-		flow->memory_sequences = flow->scd_type == 1 && flow->shape.ignores_null != NULL ? find_attnum(desc, "_sequences") : 0;
-		flow->memory_index = scd2_primary_key_index(memory);
-		if (flow->memory_sequence == 0 || flow->memory_kind == 0 || flow->memory_version == 0 || flow->memory_ordinal == 0 ||
-			(flow->scd_type == 1 && flow->shape.ignores_null != NULL && flow->memory_sequences == 0) || !OidIsValid(flow->memory_index))
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-							errmsg("memory %s of flow \"%s\" is not as it was made", flow->memory_sql, flow->name)));
-		sequence = TupleDescAttr(desc, flow->memory_sequence - 1);
-		flow->sequence_type = sequence->atttypid;
-		flow->sequence_collation = sequence->attcollation;
-		table_close(memory, AccessShareLock);
+		if (flow->scd_type != 2)
+			flow->sequence_collation = get_typcollation(flow->sequence_type);
+		return;
 	}
-	get_typlenbyvalalign(flow->sequence_type, &flow->sequence_typlen, &flow->sequence_typbyval, &flow->sequence_typalign);
+	memory = table_open(flow->memory, AccessShareLock);
+	flow->memory_attnums = palloc0(flow->shape.ncolumns * sizeof(AttrNumber));
+	if (flow->scd_type != 2)
+		read_sequence_collation(flow, RelationGetDescr(memory), "_sequence");
+	scd2_believe_memory(flow);
+	scd2_check_memory(flow, memory);
+	find_memory_columns(flow, RelationGetDescr(memory));
+	scd2_believe_memory(flow);
+	flow->memory_index = scd2_primary_key_index(memory);
+	table_close(memory, AccessShareLock);
 }
 
 static void
@@ -427,43 +451,51 @@ read_sequence_order(Scd2Flow *flow)
 	fmgr_info_cxt(get_opcode(get_opfamily_member(type->btree_opf, intype, intype, BTGreaterEqualStrategyNumber)), &flow->sequence_not_less, flow->cxt);
 }
 
-/*
- * How keys compare: as the primary key orders them, whose columns must be the keys in their order,
- * then the start.
- */
+/* How keys compare: as the target's primary key orders them. */
 static void
 read_key_order(Scd2Flow *flow)
 {
-	Relation	index;
-	int			expected = flow->nkeys + (flow->scd_type == 2 ? 1 : 0);
+	Relation	target = table_open(flow->target, AccessShareLock);
+	Relation	index = OidIsValid(flow->target_index) ? index_open(flow->target_index, AccessShareLock) : NULL;
+	int			n = flow->nkeys;
 
-	if (!OidIsValid(flow->target_index))
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("target %s has no primary key", flow->target_sql)));
-	index = index_open(flow->target_index, AccessShareLock);
-	flow->key_compare = palloc0(flow->nkeys * sizeof(FmgrInfo));
-	flow->key_equal = palloc0(flow->nkeys * sizeof(FmgrInfo));
-	flow->key_less = palloc0(flow->nkeys * sizeof(Oid));
-	flow->key_collation = palloc0(flow->nkeys * sizeof(Oid));
-	flow->key_operator = palloc0(flow->nkeys * sizeof(Oid));
-	for (int i = 0; i < expected; i++)
+	scd2_check_target_index(flow, target, index);
+	flow->key_compare = palloc0(n * sizeof(FmgrInfo));
+	flow->key_equal = palloc0(n * sizeof(FmgrInfo));
+	flow->key_less = palloc0(n * sizeof(Oid));
+	flow->key_collation = palloc0(n * sizeof(Oid));
+	flow->key_operator = palloc0(n * sizeof(Oid));
+	flow->key_opfamily = palloc0(n * sizeof(Oid));
+	flow->key_opcintype = palloc0(n * sizeof(Oid));
+	for (int i = 0; i < n; i++)
 	{
-		AttrNumber	attnum = i < flow->nkeys ? flow->attnums[flow->keys[i]] : flow->start_attnum;
+		Oid			family = flow->key_opfamily[i] = index->rd_opfamily[i];
+		Oid			type = flow->key_opcintype[i] = index->rd_opcintype[i];
 
-		if (IndexRelationGetNumberOfKeyAttributes(index) != expected ||
-			index->rd_index->indkey.values[i] != attnum || index->rd_rel->relam != BTREE_AM_OID)
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-							errmsg("primary key of target %s is not that of the flow", flow->target_sql)));
-		if (i == flow->nkeys)
-			break;
 		fmgr_info_copy(&flow->key_compare[i], index_getprocinfo(index, i + 1, BTORDER_PROC), flow->cxt);
-		flow->key_operator[i] = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i], index->rd_opcintype[i], BTEqualStrategyNumber);
+		flow->key_operator[i] = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
 		fmgr_info_cxt(get_opcode(flow->key_operator[i]), &flow->key_equal[i], flow->cxt);
-		flow->key_less[i] = get_opfamily_member(index->rd_opfamily[i], index->rd_opcintype[i],
-												index->rd_opcintype[i], BTLessStrategyNumber);
+		flow->key_less[i] = get_opfamily_member(family, type, type, BTLessStrategyNumber);
 		flow->key_collation[i] = index->rd_indcollation[i];
 	}
 	index_close(index, AccessShareLock);
+	table_close(target, AccessShareLock);
+}
+
+/* The memory must order them so, too. */
+static void
+check_memory_order(Scd2Flow *flow)
+{
+	Relation	memory;
+	Relation	index;
+
+	if (!OidIsValid(flow->memory))
+		return;
+	memory = table_open(flow->memory, AccessShareLock);
+	index = OidIsValid(flow->memory_index) ? index_open(flow->memory_index, AccessShareLock) : NULL;
+	scd2_check_memory_index(flow, memory, index);
+	index_close(index, AccessShareLock);
+	table_close(memory, AccessShareLock);
 }
 
 /* Those of skip_version(). */
@@ -508,6 +540,7 @@ scd2_flow_load(int flow_id)
 	make_store_descs(flow);
 	if (flow->input != SCD2_APPEND)
 		read_key_order(flow);
+	check_memory_order(flow);
 	flow->erased = scd2_erased_load(flow);
 	read_skips(flow);
 
@@ -541,7 +574,7 @@ relation_changed(Datum arg, Oid relid)
 		Scd2Flow   *flow = lfirst(cell);
 
 		if (relid == InvalidOid || relid == flow->target || relid == flow->feed ||
-			relid == flow->leaf || relid == flow->source || relid == flow->target_index || relid == flow->memory)
+			relid == flow->leaf || relid == flow->source || relid == flow->target_index || relid == flow->memory || relid == flow->memory_index)
 			flow->stale = true;
 	}
 }

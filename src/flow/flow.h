@@ -10,6 +10,7 @@
 #include "storage/itemptr.h"
 #include "utils/timestamp.h"
 
+#include "believed.h"
 #include "flow/image.h"
 
 /* Statements, each prepared when first needed and kept. */
@@ -145,6 +146,8 @@ typedef struct Scd2Flow
 	Oid		   *key_less;
 	Oid		   *key_collation;
 	Oid		   *key_operator;	/* equality */
+	Oid		   *key_opfamily;	/* of the primary key */
+	Oid		   *key_opcintype;
 	Oid			sequence_type;
 	Oid			sequence_collation;
 	int16		sequence_typlen;
@@ -185,6 +188,12 @@ typedef struct Scd2Flow
 	int			nskips;
 	int64		most_versions;	/* in a batch; 0: any number (apply_worker.c) */
 	int64		versions_tried; /* by the batch that was begun last */
+
+	/* What target and memory must be (relations.c). */
+	Scd2BelievedColumn *target_believed;
+	int			ntarget_believed;
+	Scd2BelievedColumn *memory_believed;
+	int			nmemory_believed;
 
 	TupleDesc	store_desc[SCD2_N_STORES];
 	SPIPlanPtr	plans[SCD2_N_STATEMENTS];

@@ -33,6 +33,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "believed.h"
 #include "flow/lateness.h"
 #include "flow/marks.h"
 #include "flow/sqltext.h"
@@ -241,7 +242,7 @@ move_horizon(Scd2Work *work)
 	(void) scd2_lateness_args(flow, args, 0);
 	if (SPI_execute_plan(scd2_flow_plan(flow, SCD2_HORIZON), args, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not find the horizon");
-	horizon = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	horizon = scd2_result_value(0, 1, flow->sequence_type, &isnull);
 	MemoryContextSwitchTo(work->cxt);
 	lateness->has_horizon = !isnull;
 	if (!isnull)

@@ -32,6 +32,7 @@
 
 PG_FUNCTION_INFO_V1(scd2_rebuild);
 PG_FUNCTION_INFO_V1(scd2_write_target);
+PG_FUNCTION_INFO_V1(scd2_check_flow_fits);
 
 /* The events that were there at the flow's beginning; as copy.c does with those that are there now. */
 static void
@@ -100,6 +101,16 @@ scd2_rebuild(PG_FUNCTION_ARGS)
 		scd2_flow_free(flow);
 	}
 	PG_END_TRY();
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* scd2_internal.check_flow_fits(flow_id integer): loading it compares its relations with what it believes of them. */
+Datum
+scd2_check_flow_fits(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	scd2_flow_free(scd2_flow_load(PG_GETARG_INT32(0)));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

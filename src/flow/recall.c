@@ -21,8 +21,10 @@
 #include "access/tableam.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -31,6 +33,7 @@
 #include "compat.h"
 #include "flow/gather.h"
 #include "flow/recall.h"
+#include "flow/relations.h"
 
 struct Scd2Recall
 {
@@ -55,14 +58,18 @@ scd2_recall_begin(Scd2Work *work)
 {
 	Scd2Flow   *flow = work->flow;
 	Scd2Recall *recall = palloc0(sizeof(Scd2Recall));
+	char	   *label = psprintf("memory %s", flow->memory_sql);
 	int			natts;
 
 	recall->work = work;
-	recall->rel = table_open(flow->memory, RowExclusiveLock);
-	recall->index = index_open(flow->memory_index, RowExclusiveLock);
-	if (recall->rel->rd_rel->relkind != RELKIND_RELATION || recall->rel->rd_rel->relowner != work->target->rd_rel->relowner)
+	recall->rel = scd2_open_to_write(flow->memory, label);
+	scd2_check_memory(flow, recall->rel);
+	recall->index = scd2_open_primary_key(recall->rel, flow->memory_index, label);
+	if (recall->rel->rd_rel->relowner != work->target->rd_rel->relowner)
 		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						errmsg("memory %s must be a table of the owner of target %s", flow->memory_sql, flow->target_sql)));
+						errmsg("memory %s must be a table of the owner of target %s", flow->memory_sql, flow->target_sql),
+						errhint("ALTER TABLE %s OWNER TO %s; SELECT scd2.resume_flow(%s);", flow->memory_sql,
+								quote_identifier(GetUserNameFromId(work->target->rd_rel->relowner, false)), quote_literal_cstr(flow->name))));
 	natts = RelationGetDescr(recall->rel)->natts;
 	recall->values = palloc(natts * sizeof(Datum));
 	recall->nulls = palloc(natts * sizeof(bool));
@@ -154,6 +161,18 @@ read_since(Scd2Recall *recall, Scd2Memory *memory)
 	}
 }
 
+/* What a row can tell of its event: each kind has what the timeline expects of it. Somebody may have written another. */
+static void
+check_kind(Scd2Flow *flow, char kind)
+{
+	const char *kinds = flow->scd_type == 1 ? "vdc" : flow->shape.ignores_null != NULL ? "swdc" : "uvdc";
+
+	if (kind == '\0' || strchr(kinds, kind) == NULL)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION),
+						errmsg("memory %s has a row of a kind that no flow has written", flow->memory_sql),
+						errhint("SELECT scd2.full_refresh(%s);", quote_literal_cstr(flow->target_sql))));
+}
+
 /* The row found, in the key's memory. */
 static Scd2Memory *
 read_memory(Scd2Recall *recall)
@@ -167,6 +186,7 @@ read_memory(Scd2Recall *recall)
 	memory->tid = slot->tts_tid;
 	memory->sequence = datumCopy(slot->tts_values[flow->memory_sequence - 1], flow->sequence_typbyval, flow->sequence_typlen);
 	memory->kind = DatumGetChar(slot->tts_values[flow->memory_kind - 1]);
+	check_kind(flow, memory->kind);
 	if (!slot->tts_isnull[flow->memory_version - 1])
 	{
 		memory->place.version = DatumGetInt64(slot->tts_values[flow->memory_version - 1]);

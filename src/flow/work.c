@@ -37,6 +37,7 @@
 #include "flow/work.h"
 #include "flow/direct.h"
 #include "flow/recall.h"
+#include "flow/relations.h"
 #include "flow/rights.h"
 #include "flow/statements.h"
 #include "pg_scd2.h"
@@ -177,6 +178,19 @@ set_constraints_immediate(Relation target)
 		elog(ERROR, "could not make constraints immediate");
 }
 
+/* Locks the target, which from here on stays as it is now: as the flow believes it to be. */
+static void
+open_target(Scd2Work *work)
+{
+	Scd2Flow   *flow = work->flow;
+	char	   *label = psprintf("target %s", flow->target_sql);
+
+	work->target = scd2_open_to_write(flow->target, label);
+	scd2_check_target(flow, work->target);
+	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
+		work->index = scd2_open_primary_key(work->target, flow->target_index, label);
+}
+
 /*
  * Locks the target and becomes its owner; within a transaction, connected to SPI.
  */
@@ -195,9 +209,7 @@ scd2_work_begin(Scd2Flow *flow)
 	work->row_image.isnull = palloc0(flow->shape.ncolumns * sizeof(bool));
 	work->row_image.borrowed = true;
 	work->last_version = -1;
-	work->target = table_open(flow->target, RowExclusiveLock);
-	if (OidIsValid(flow->target_index))		/* append-only targets may have none */
-		work->index = index_open(flow->target_index, RowExclusiveLock);
+	open_target(work);
 	check_rules(flow, work->target);
 	look_at_triggers(work->target, &work->plain_triggers, &deferrable);
 	scd2_mark_as_own(flow->target, flow->memory);

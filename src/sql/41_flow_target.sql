@@ -255,7 +255,7 @@ BEGIN
         CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) AS b       -- a domain may refuse NULL
         LEFT JOIN pg_collation AS c ON c.oid = a.attcollation;
     coll := (SELECT ' COLLATE ' || scd2_internal.fixed_collation(c.oid) FROM pg_collation AS c WHERE c.oid = sequence_collation);
-    EXECUTE format('CREATE TABLE %s.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s))',
+    EXECUTE format('CREATE TABLE %s.%I (%s, _sequence %s%s NOT NULL, _kind "char" NOT NULL, _version bigint, _ordinal integer%s, PRIMARY KEY (%s%s)) USING heap',
                    schema, relation, body, sequence_type, coll,
                    CASE WHEN scd_type = 1 AND ignores_null <> '{}' THEN format(', _sequences %s[]%s', sequence_type, coll) END,
                    (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), CASE scd_type WHEN 2 THEN ', _sequence' END);

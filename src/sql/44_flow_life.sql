@@ -367,6 +367,7 @@ BEGIN
     END IF;
     PERFORM scd2_internal.check_feed_runs(f.feed_id, NULL) FROM scd2_internal.flow AS f WHERE f.target_relid = target;
     PERFORM scd2_internal.forget_purge(target);
+    PERFORM scd2_internal.remake_memory(target);
     -- begins anew with the events that are there, of all flows into the target
     IF refreshed.input IN ('events', 'snapshots')
         OR EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.target_relid = target AND f.flow_id <> refreshed.flow_id)

@@ -143,7 +143,7 @@ CREATE FUNCTION scd2_internal.empty_copy(relation regclass, columns name[], key 
 DECLARE
     copy text := format('pg_temp.scd2_copy_of_%s', relation::oid);
 BEGIN
-    EXECUTE format('CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), scd2_internal.fixed_name(relation));
+    EXECUTE format('CREATE TEMPORARY TABLE %s USING heap AS SELECT %s FROM %s WITH NO DATA', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(columns) WITH ORDINALITY AS u (c, n)), scd2_internal.fixed_name(relation));
     IF cardinality(key) > 0 THEN
         EXECUTE format('ALTER TABLE %s ADD PRIMARY KEY (%s)', copy, (SELECT string_agg(quote_ident(c), ', ' ORDER BY n) FROM unnest(key) WITH ORDINALITY AS u (c, n)));
     END IF;
@@ -182,11 +182,13 @@ DECLARE
     at_once  boolean[] := '{}';
     loss     record;
 BEGIN
+    PERFORM scd2_internal.check_target_fits_flows(target);
     beside := scd2_internal.empty_copy(target, scd2_internal.target_columns_kept(target), CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END);
     IF first.memory_relid IS NOT NULL THEN
         memory := scd2_internal.empty_copy(first.memory_relid, ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = first.memory_relid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
             ARRAY(SELECT a.attname FROM pg_index AS i CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, n) JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                   WHERE i.indrelid = first.memory_relid AND i.indisprimary ORDER BY k.n));
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN _sequence SET NOT NULL, ALTER COLUMN _kind SET NOT NULL', memory::regclass);
     END IF;
     SELECT n.nspname AS schema, c.relname AS name INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = beside;
     -- All are there before one runs: then each knows that it is not alone.
@@ -382,6 +384,7 @@ BEGIN
     first := scd2_internal.first_flow(target);
     PERFORM scd2_internal.check_can_rebuild(target, 'check_target');
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id;
+    PERFORM scd2_internal.check_target_fits_flows(target);
     FOR query IN SELECT q FROM scd2_internal.check_queries(first, target) AS q UNION ALL SELECT scd2_internal.check_memory_query(first, target) LOOP
         CONTINUE WHEN query IS NULL;
         RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, query) AS d;

@@ -232,7 +232,8 @@ DECLARE
     c record;
 BEGIN
     FOR c IN
-        SELECT r.oid AS relation, f.name, f.type FROM scd2_internal.followed_columns(w) f, unnest(ARRAY[w.target_relid, w.memory_relid]) r (oid)
+        SELECT r.oid AS relation, f.name, f.type, (SELECT format(' COLLATE %I.%I', n.nspname, l.collname) FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = f.collation) AS collate_clause
+        FROM scd2_internal.followed_columns(w) f, unnest(ARRAY[w.target_relid, w.memory_relid]) r (oid)
             JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped CROSS JOIN LATERAL scd2_internal.base_type(a.atttypid, a.atttypmod) b
         WHERE a.attname = f.name AND f.name = ANY (w.columns) AND f.name <> ALL (w.absent) AND (b.base <> f.base OR b.base_typmod <> f.typmod AND b.base_typmod <> -1)
         ORDER BY r.oid, f.attnum
@@ -242,7 +243,7 @@ BEGIN
                 format('SELECT scd2.drop_flow(%L); -- then let it join the target anew', w.name));
         END IF;
         PERFORM scd2_internal.lock_target_columns(w);
-        PERFORM scd2_internal.alter_as_owner(c.relation, ARRAY[format('ALTER TABLE %s ALTER COLUMN %I TYPE %s', scd2_internal.fixed_name(c.relation), c.name, c.type)]);
+        PERFORM scd2_internal.alter_as_owner(c.relation, ARRAY[format('ALTER TABLE %s ALTER COLUMN %I TYPE %s%s', scd2_internal.fixed_name(c.relation), c.name, c.type, c.collate_clause)]);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_types(scd2_internal.flow) IS 'The target''s columns get the types that the feed''s have now. Raises 55000, 55P03, or what the server says of what hangs on them';

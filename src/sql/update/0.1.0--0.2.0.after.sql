@@ -29,3 +29,6 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Which functions <target>_as_of are ours is known by a dependency from now on.
+SELECT scd2_internal.follow_all_as_of();
