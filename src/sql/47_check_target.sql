@@ -188,7 +188,7 @@ BEGIN
         memory := scd2_internal.empty_copy(first.memory_relid, ARRAY(SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = first.memory_relid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
             ARRAY(SELECT a.attname FROM pg_index AS i CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, n) JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
                   WHERE i.indrelid = first.memory_relid AND i.indisprimary ORDER BY k.n));
-        EXECUTE format('ALTER TABLE %s ALTER COLUMN _sequence SET NOT NULL, ALTER COLUMN _kind SET NOT NULL', memory::regclass);
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN _sequence SET NOT NULL, ALTER COLUMN _kind SET NOT NULL', scd2_internal.fixed_name(memory));
     END IF;
     SELECT n.nspname AS schema, c.relname AS name INTO place FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = beside;
     -- All are there before one runs: then each knows that it is not alone.

@@ -127,7 +127,8 @@ BEGIN
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM scd2_internal.flow f WHERE f.target_relid = target ORDER BY f.flow_id;
     UPDATE scd2_internal.flow f SET memory_relid = 0::oid WHERE f.target_relid = target;
     IF EXISTS (SELECT FROM pg_class c WHERE c.oid = w.memory_relid) THEN
-        EXECUTE format('DROP TABLE %s', w.memory_relid::regclass);
+        PERFORM scd2_internal.lock_tables(ARRAY[w.memory_relid::oid], ARRAY['ACCESS EXCLUSIVE']);
+        EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(w.memory_relid));
     END IF;
     w := scd2_internal.give_memory(w, target, coalesce(
         (SELECT a.attcollation FROM pg_attribute a WHERE a.attrelid = target AND a.attname = w.start_column AND NOT a.attisdropped AND w.scd_type = 2),
