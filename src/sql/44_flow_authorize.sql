@@ -105,7 +105,11 @@ CREATE FUNCTION scd2_internal.code_of_flow(w scd2_internal.flow)
           FROM scd2_internal.expressions_of(w) AS e
           UNION ALL
           SELECT x.kind, format('%s.%I', w.target_relid::regclass, x.object), x.definition, scd2_internal.owners_of_code(x.class, x.id)
-          FROM scd2_internal.code_on(w.target_relid) AS x) AS c
+          FROM scd2_internal.code_on(w.target_relid) AS x
+          UNION ALL             -- what came to hang on the memory by another way; its primary key and columns are the target's
+          SELECT x.kind, format('%s.%I', w.memory_relid::regclass, x.object), x.definition, scd2_internal.owners_of_code(x.class, x.id)
+          FROM scd2_internal.code_on(w.memory_relid) AS x
+          WHERE x.kind <> 'column type' AND NOT EXISTS (SELECT FROM pg_index AS i WHERE i.indexrelid = x.id AND i.indisprimary)) AS c
         LEFT JOIN LATERAL unnest(c.owners) AS o ON true
 $$;
 COMMENT ON FUNCTION scd2_internal.code_of_flow(scd2_internal.flow) IS
