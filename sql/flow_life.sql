@@ -150,10 +150,7 @@ SELECT count(*) FROM scd2_internal.flow WHERE target_schema = 'flow_life';
 CREATE TABLE gone (id integer PRIMARY KEY);
 SELECT scd2.track('gone');
 SELECT scd2.sync() >= 0;
-\set VERBOSITY terse
 DROP TABLE gone_history;
-\set VERBOSITY default
-DROP TABLE gone_history CASCADE;
 INSERT INTO gone VALUES (1);
 CALL wait_for($$(SELECT phase = 'failed' FROM flow_life.states WHERE name = 'gone_history')$$);
 SELECT last_error FROM states WHERE name = 'gone_history';

@@ -84,9 +84,9 @@ CREATE TABLE secret (id int PRIMARY KEY, v text);
 INSERT INTO secret VALUES (1, 'seen'), (2, 'hidden');
 ALTER TABLE secret OWNER TO snapshot_guards_owner;
 ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
-ALTER TABLE secret FORCE ROW LEVEL SECURITY;
 CREATE POLICY p ON secret USING (v = 'seen');
 SELECT scd2.create_auto_cdc_from_snapshot_flow('s', 'secret', '{id}', 'int');
+ALTER TABLE secret FORCE ROW LEVEL SECURITY;
 SELECT * FROM scd2.apply_snapshot('s', 1);
 
 SELECT scd2.drop_flow(flow, drop_target => true) FROM scd2.flows;

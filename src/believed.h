@@ -31,6 +31,7 @@ typedef struct Scd2Misfit
 	char	   *remedy;			/* a statement; NULL: none is known */
 } Scd2Misfit;
 
+extern bool scd2_is_wider(Oid type, int32 from, int32 to);
 extern bool scd2_columns_fit(Relation rel, const char *label, const Scd2BelievedColumn *columns, int n, Scd2Misfit *misfit);
 extern bool scd2_table_fits(Relation rel, const char *label, int believed, Scd2Misfit *misfit);
 extern bool scd2_is_of_type(Oid type, Oid believed);
