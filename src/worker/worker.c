@@ -37,6 +37,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/code.h"
 #include "worker/worker.h"
 
 bool		scd2_in_worker = false;
@@ -73,6 +74,7 @@ static const char *const fixed_settings[][2] = {
 	{"temp_file_limit", "-1"},
 	{"default_table_access_method", "heap"},
 	{"max_parallel_workers_per_gather", "0"},
+	{"max_parallel_maintenance_workers", "0"},	/* another process would run functions without our hooks (code.c) */
 	{"client_min_messages", "warning"},
 };
 
@@ -376,6 +378,7 @@ scd2_worker_begin(Scd2WorkerArg *arg)
 	BackgroundWorkerUnblockSignals();
 
 	enter();
+	scd2_code_install(my_arg.apply_slot < 0 ? SCD2_CODE_OF_CAPTURE : SCD2_CODE_ANY);
 	BackgroundWorkerInitializeConnectionByOid(my_arg.dboid, InvalidOid, 0);
 	fix_settings();
 	scd2_in_worker = true;

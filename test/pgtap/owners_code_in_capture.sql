@@ -9,15 +9,16 @@ CREATE SCHEMA a AUTHORIZATION alice;
 CREATE SCHEMA m AUTHORIZATION mallory;
 ALTER SYSTEM SET pg_scd2.debug_owners_code_limit = '500ms';
 SELECT pg_reload_conf() \g /dev/null
+-- a superuser's: others' functions are not run (code_in_capture.sql)
+CREATE FUNCTION m.fail(state text, v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = state; END $$;
+CREATE FUNCTION m.hang(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM pg_sleep(1000); RETURN true; END $$;
+CREATE FUNCTION m.wait_for_itself(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM scd2._wait_captured('1 day'); RETURN true; END $$;
+CREATE FUNCTION m.loop_for_ever(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN LOOP END LOOP; END $$;
 SET SESSION AUTHORIZATION alice;
 CREATE TABLE a.t (id int PRIMARY KEY, v int);
 SELECT scd2.track('a.t') \g /dev/null
 SET SESSION AUTHORIZATION mallory;
 SET search_path = m, public;
-CREATE FUNCTION fail(state text, v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = state; END $$;
-CREATE FUNCTION hang(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM pg_sleep(1000); RETURN true; END $$;
-CREATE FUNCTION wait_for_itself(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM scd2._wait_captured('1 day'); RETURN true; END $$;
-CREATE FUNCTION loop_for_ever(v int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN LOOP END LOOP; END $$;
 CREATE SEQUENCE never_used;
 CREATE TABLE xx (id int PRIMARY KEY, v int);
 CREATE TABLE resources (LIKE xx INCLUDING ALL);

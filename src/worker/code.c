@@ -1,0 +1,188 @@
+/*
+ * code.c
+ *		Which functions may run in our background workers.
+ *
+ * A worker is a superuser process that serves everybody. It looks at no expression of users if it can
+ * help it (feeds have none), but paths into users' code are many: operators, domains, triggers, folded
+ * constants of statistics, a range type's functions, SQL in a function of the server. They all have to
+ * look the function up. The server's hooks on that are the backstop: they raise 42501, which names the
+ * function and its owner.
+ *
+ *   needs_fmgr_hook   asked when a function is looked up, or is about to be inlined; but not about those with SECURITY DEFINER or SET
+ *   fmgr_hook         told of each call of those, and of what the former returned true for
+ *
+ * Relation and type caches keep what was looked up for as long as the process lives. So the hooks are
+ * set before a worker connects to a database; and where the rule depends on who is the current user, a
+ * function that may run as one user only is asked about at each call (needs_fmgr_hook returns true).
+ * Not so functions in SQL, which would not be inlined any more.
+ *
+ * The hooks see no function that is built into the server: expressions of users that call only such
+ * (pg_advisory_lock(), pg_read_file(), lo_import()) have to be kept out by other means.
+ *
+ * Functions whose OID is of initdb pass without a look. Others are looked up in catalogs that logical
+ * decoding may read (pg_proc, pg_authid), by way of caches whose own functions are built in: the hooks
+ * do not come back to themselves. fmgr.c has the function's row at hand already, so we are in a
+ * transaction; a hook that is called outside of one lets everything pass.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/regproc.h"
+#include "utils/syscache.h"
+
+#include "worker/code.h"
+
+#define MAX_NESTED	8
+
+typedef struct BegunRule
+{
+	Scd2CodeRule rule;
+	int			level;			/* of the transaction that it was begun in */
+} BegunRule;
+
+static needs_fmgr_hook_type prev_needs_fmgr_hook = NULL;
+static fmgr_hook_type prev_fmgr_hook = NULL;
+static Scd2CodeRule rule_of_process = SCD2_CODE_ANY;
+static BegunRule begun[MAX_NESTED];
+static int	nbegun = 0;
+
+static Scd2CodeRule
+rule_in_force(void)
+{
+	return nbegun > 0 ? begun[nbegun - 1].rule : rule_of_process;
+}
+
+/* Was a function written by a superuser, as far as is known? */
+static bool
+is_trusted(Oid function, Oid *owner, bool *in_sql)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Form_pg_proc proc;
+	bool		trusted;
+
+	*in_sql = false;
+	if (!HeapTupleIsValid(tuple))
+		return true;			/* the server says so */
+	proc = (Form_pg_proc) GETSTRUCT(tuple);
+	trusted = proc->prolang == INTERNALlanguageId || proc->prolang == ClanguageId || superuser_arg(proc->proowner);
+	*owner = proc->proowner;
+	*in_sql = proc->prolang == SQLlanguageId;
+	ReleaseSysCache(tuple);
+	return trusted;
+}
+
+static void
+refuse(Oid function, Oid owner)
+{
+	char	   *name = format_procedure_qualified(function);
+	char	   *role = GetUserNameFromId(owner, true);
+
+	if (role == NULL)
+		role = psprintf("%u", owner);
+	if (rule_in_force() == SCD2_CODE_OF_CAPTURE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("function %s of role \"%s\" must not run in the capture worker", name, role),
+				 errdetail("Functions that are not in C run there only if a superuser owns them."),
+				 errhint("SELECT * FROM scd2.diagnose(); -- names what has to be taken off a feed")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("function %s of role \"%s\" must not run as superuser \"%s\"", name, role, GetUserNameFromId(GetUserId(), false)),
+			 errdetail("Functions that are not in C run as a superuser only if a superuser owns them."),
+			 errhint("ALTER FUNCTION %s OWNER TO %s; -- if you have read it", name, quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+}
+
+/*
+ * Raises if a function must not run as things are. Returns whether it has to be asked about at each
+ * call, because another user could come to call what is looked up now.
+ */
+static bool
+check_function(Oid function)
+{
+	Scd2CodeRule rule = rule_in_force();
+	Oid			owner = InvalidOid;
+	bool		in_sql;
+
+	if (rule == SCD2_CODE_ANY && rule_of_process == SCD2_CODE_ANY)
+		return false;
+	if (function < FirstNormalObjectId || !IsTransactionState() || is_trusted(function, &owner, &in_sql))
+		return false;
+	if (rule == SCD2_CODE_OF_CAPTURE || (rule == SCD2_CODE_OF_SUPERUSERS && superuser()))
+		refuse(function, owner);
+	return !in_sql;
+}
+
+static bool
+needs_hook(Oid function)
+{
+	bool		ours = check_function(function);
+
+	return (prev_needs_fmgr_hook && prev_needs_fmgr_hook(function)) || ours;
+}
+
+static void
+at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
+{
+	if (event == FHET_START)
+		(void) check_function(flinfo->fn_oid);
+	if (prev_fmgr_hook)
+		prev_fmgr_hook(event, flinfo, arg);
+}
+
+/* Rules that were begun in transactions of this level or below it are over. */
+static void
+end_level(int level)
+{
+	while (nbegun > 0 && begun[nbegun - 1].level >= level)
+		nbegun--;
+}
+
+static void
+at_xact_event(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
+		nbegun = 0;
+}
+
+static void
+at_subxact_event(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		end_level(GetCurrentTransactionNestLevel());
+}
+
+void
+scd2_code_install(Scd2CodeRule rule)
+{
+	rule_of_process = rule;
+	prev_needs_fmgr_hook = needs_fmgr_hook;
+	needs_fmgr_hook = needs_hook;
+	prev_fmgr_hook = fmgr_hook;
+	fmgr_hook = at_call;
+	RegisterXactCallback(at_xact_event, NULL);
+	RegisterSubXactCallback(at_subxact_event, NULL);
+}
+
+void
+scd2_code_begin(Scd2CodeRule rule)
+{
+	if (nbegun == MAX_NESTED)
+		elog(ERROR, "too many nested rules of what may run");
+	begun[nbegun].rule = rule;
+	begun[nbegun].level = GetCurrentTransactionNestLevel();
+	nbegun++;
+}
+
+void
+scd2_code_end(void)
+{
+	Assert(nbegun > 0 && begun[nbegun - 1].level == GetCurrentTransactionNestLevel());
+	nbegun--;
+}
