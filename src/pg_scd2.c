@@ -17,6 +17,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "feed/bare.h"
 #include "feed/utility.h"
 #include "worker/dropdb.h"
 #include "worker/hooks.h"
@@ -40,6 +41,7 @@ int			scd2_max_partition_copy = 256 * 1024;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
+bool		scd2_own_ddl = false;
 char	   *scd2_library_version = SCD2_VERSION;
 char	   *scd2_debug_fail_at = NULL;
 int			scd2_debug_leaf_size = 1024 * 1024;
@@ -130,6 +132,8 @@ define_settings(void)
 	define_boolean("pg_scd2.allow_target_writes", "Lets the owner of a target or feed write into it.",
 				   "A target that was written by hand no longer holds what its sources say.",
 				   &scd2_allow_target_writes, false, PGC_USERSET);
+	DefineCustomBoolVariable("pg_scd2.own_ddl", "Whether statements are our own, which may put anything on a feed.", NULL,
+							 &scd2_own_ddl, false, PGC_SUSET, DEBUG_FLAGS, NULL, NULL, NULL);
 	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
 							   &scd2_debug_fail_at, NULL, PGC_SUSET, DEBUG_FLAGS,
 							   NULL, NULL, NULL);
@@ -175,6 +179,7 @@ _PG_init(void)
 	scd2_hooks_init();
 	scd2_dropdb_init();
 	scd2_utility_init();
+	scd2_bare_init();
 	scd2_marks_init();
 	register_launcher();
 }

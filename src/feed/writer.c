@@ -46,6 +46,7 @@
 #include "partitioning/partdesc.h"
 #include "pgstat.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
@@ -360,6 +361,7 @@ follow_columns(Scd2Feed *feed, Relation rel)
 	table_close(rel, RowExclusiveLock);
 	SPI_connect();
 	scd2_become(owner, &self);
+	(void) set_config_option("pg_scd2.own_ddl", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	rename_columns(feed, relation, desc);
 	change_columns(feed, relation, desc);
 	scd2_become_self_again(&self);

@@ -62,7 +62,7 @@ COMMENT ON FUNCTION scd2_internal.checks_of_feed(oid, text) IS
 
 -- A partition like the last one, behind it.
 CREATE FUNCTION scd2_internal.add_leaf(feed oid, like_leaf oid, first_version bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
 DECLARE
     own record;
     options text;
@@ -83,7 +83,7 @@ COMMENT ON FUNCTION scd2_internal.add_leaf(oid, oid, bigint) IS
     'Adds [first_version, MAXVALUE) to a feed that has no such partition: owned, guarded and stored like like_leaf, readable through the feed only.';
 
 CREATE FUNCTION scd2_internal.cut_locked_feed(feed oid) RETURNS bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on SET enable_seqscan = off AS $$
 DECLARE
     last record := scd2_internal.last_leaf(feed);
     bound bigint;
