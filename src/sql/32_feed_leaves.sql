@@ -43,7 +43,8 @@ COMMENT ON FUNCTION scd2_internal.in_long_use(oid[]) IS
 CREATE FUNCTION scd2_internal.has_brin_index(leaf oid) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam
-                   WHERE x.indrelid = leaf AND x.indisvalid AND a.amname = 'brin')
+                   WHERE x.indrelid = leaf AND x.indisvalid AND x.indpred IS NULL AND a.amname = 'brin'
+                     AND scd2_internal.column_number(leaf, '_commit_version') = ANY (x.indkey))
 $$;
 COMMENT ON FUNCTION scd2_internal.has_brin_index(oid) IS 'Whether the range of a partition can be proved without reading it.';
 
