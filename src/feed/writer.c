@@ -42,6 +42,7 @@
 #include "catalog/index.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -354,13 +355,25 @@ write_columns(Scd2Feed *feed, TupleDesc desc)
 	tell_of_columns(feed);
 }
 
-/* The relation gets the columns of the layout. As its owner, whose expressions can hang on them. */
+/*
+ * As whom the feed is altered: its owner, whose expressions can hang on it if it is older than the rule
+ * that it has none. Who may not use the schema of his feed cannot alter it.
+ */
+static Oid
+who_alters(Relation rel)
+{
+	Oid			owner = rel->rd_rel->relowner;
+
+	return scd2_may_use_schema(RelationGetNamespace(rel), owner) ? owner : BOOTSTRAP_SUPERUSERID;
+}
+
+/* The relation gets the columns of the layout. */
 static void
 follow_columns(Scd2Feed *feed, Relation rel)
 {
 	char	   *relation = feed_sql_name(rel);
 	TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(rel));
-	Oid			owner = rel->rd_rel->relowner;
+	Oid			owner = who_alters(rel);
 	Scd2Identity self;
 
 	scd2_begin_owners_code(rel);

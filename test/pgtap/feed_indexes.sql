@@ -20,12 +20,10 @@ UPDATE t SET v = v + 1 WHERE id BETWEEN 2950 AND 2990;
 COMMIT;
 UPDATE t SET v = v + 1 WHERE id > 2000;
 SELECT scd2.sync() \g /dev/null
-SELECT is((SELECT count(*) FROM t_changes), 2001::bigint * 2 + 90 - 2, 'all is there');
+SELECT is((SELECT count(*) FROM t_changes), 2::bigint * (1000 + 47 + 1000), 'all is there');
 CREATE FUNCTION plan_has(query text, index text) RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE l text; BEGIN FOR l IN EXECUTE 'EXPLAIN ' || query LOOP IF l LIKE '%' || index || '%' THEN RETURN true; END IF; END LOOP; RETURN false; END $$;
 CREATE FUNCTION rows_of(condition text) RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN EXECUTE 'SELECT count(*) FROM t_changes WHERE ' || condition INTO n; RETURN n; END $$;
 SET enable_indexscan = off;
-SELECT rows_of(c) AS all_rows FROM (VALUES ('created < 600')) x (c) \gset by_created_
-SELECT rows_of('v = 77') AS rows \gset by_v_
 SET enable_seqscan = off;
 SELECT ok(plan_has('SELECT * FROM t_changes WHERE created < 600', 'created_idx') OR plan_has('SELECT * FROM t_changes WHERE created < 600', 't_changes_p1'), 'an index is used');
 SELECT is(rows_of('created < 600'), 4::bigint, 'BRIN on a column of the source finds all');
@@ -67,7 +65,9 @@ UPDATE t SET v = v + 1 WHERE id = 4;
 SELECT scd2.sync('20 s') AS last \gset
 SELECT dblink_exec('old', 'COMMIT') \g /dev/null
 -- in statements of their own: it waits for snapshots
+\o /dev/null
 SELECT 'SELECT pg_sleep(0.05 * dblink_is_busy(''reindex''))' FROM generate_series(1, 400) \gexec
+\o
 SELECT * FROM dblink_get_result('reindex') AS x (r text) \g /dev/null
 SELECT is((SELECT pid FROM scd2.capture), :capture, 'the worker has not died of it');
 SET enable_seqscan = off;
