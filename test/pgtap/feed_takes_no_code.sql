@@ -113,6 +113,17 @@ SELECT throws_ok($$SET pg_scd2.own_ddl = on$$, '42501', NULL, 'only superusers s
 
 RESET SESSION AUTHORIZATION;
 
+-- a transaction that began before the feed was there, and does not see its definition
+CREATE EXTENSION dblink;
+CREATE TABLE a.later (id int PRIMARY KEY, v int);
+ALTER TABLE a.later OWNER TO alice;
+SELECT dblink_connect('old', 'dbname=' || current_database() || ' user=' || current_user) \g /dev/null
+SELECT dblink_exec('old', 'BEGIN ISOLATION LEVEL REPEATABLE READ') \g /dev/null
+SELECT * FROM dblink('old', 'SELECT count(*) FROM scd2_internal.feed') x (n bigint) \g /dev/null
+SELECT scd2.enable_change_feed('a.later') \g /dev/null
+SELECT throws_ok($$SELECT dblink_exec('old', 'CREATE INDEX ON a.later_changes ((v + 1))')$$, '55000', NULL, 'a transaction that is older than the feed');
+SELECT dblink_disconnect('old') \g /dev/null
+
 -- attached to another, and another to it
 SET SESSION AUTHORIZATION alice;
 CREATE TABLE above (LIKE t_changes) PARTITION BY RANGE (_commit_version);
