@@ -14,8 +14,11 @@ CREATE TABLE t (id integer PRIMARY KEY, v text);
 SELECT scd2.enable_change_feed('t');
 GRANT SELECT ON t_changes TO scd2_reader;
 CREATE INDEX by_id ON t_changes (id);
-ALTER TABLE t_changes ADD CONSTRAINT positive CHECK (id > 0);
 RESET ROLE;
+-- as from an earlier version: a feed does not take it any more
+SET pg_scd2.own_ddl = on;
+ALTER TABLE t_changes ADD CONSTRAINT positive CHECK (id > 0);
+RESET pg_scd2.own_ddl;
 -- Versions are those of the whole database: here they count from the feed's beginning.
 SELECT scd2.sync() AS base \gset
 CREATE FUNCTION cut() RETURNS bigint LANGUAGE sql AS $$ SELECT scd2_internal.cut_feed('feed_leaves.t_changes'::regclass) $$;
@@ -102,11 +105,13 @@ SET ROLE scd2_owner;
 SELECT scd2.disable_change_feed('t', drop_feed => true);
 SELECT scd2.enable_change_feed('t');
 SELECT scd2.sync() AS base \gset
+RESET ROLE;
+SET pg_scd2.own_ddl = on;
 ALTER TABLE t_changes DETACH PARTITION t_changes_p1;
 \set ECHO none
 SELECT format('ALTER TABLE t_changes ATTACH PARTITION t_changes_p1 FOR VALUES FROM (MINVALUE) TO (%s)', :base + 2) \gexec
 \set ECHO all
-RESET ROLE;
+RESET pg_scd2.own_ddl;
 INSERT INTO t VALUES (4, 'fits');
 SELECT scd2.sync() - :base AS synced;
 INSERT INTO t VALUES (5, 'does not fit');

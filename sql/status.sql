@@ -41,7 +41,11 @@ RESET ROLE;
 SET ROLE regress_status_owner;
 CREATE TABLE sound (id integer PRIMARY KEY);
 SELECT scd2.enable_change_feed('sound');
+RESET ROLE;
+SET pg_scd2.own_ddl = on;
 ALTER TABLE t_changes ALTER v TYPE integer USING 0;
+RESET pg_scd2.own_ddl;
+SET ROLE regress_status_owner;
 INSERT INTO t VALUES (3, 'not a number');
 INSERT INTO sound VALUES (1);
 SELECT scd2.sync() AS v2 \gset

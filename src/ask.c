@@ -94,7 +94,7 @@ scd2_alter_as_owner(PG_FUNCTION_ARGS)
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &statements, NULL, &n);
 	scd2_become(owner_of(PG_GETARG_OID(0)), &self);
 	/* It is a flow that alters what it keeps (52_memory.sql). Until we are ourselves again. */
-	(void) set_config_option("pg_scd2.debug_allow_ddl", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("pg_scd2.own_ddl", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	SPI_connect();
 	for (int i = 0; i < n; i++)
 	{

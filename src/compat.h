@@ -315,6 +315,16 @@ scd2_owns_database(Oid dboid)
 }
 
 static inline bool
+scd2_may_use_schema(Oid schema, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE) == ACLCHECK_OK;
+#else
+	return pg_namespace_aclcheck(schema, role, ACL_USAGE) == ACLCHECK_OK;
+#endif
+}
+
+static inline bool
 scd2_may_create_in_tablespace(Oid tablespace)
 {
 #if PG_VERSION_NUM >= 160000

@@ -18,6 +18,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "feed/bare.h"
 #include "feed/utility.h"
 #include "span.h"
 #include "worker/dropdb.h"
@@ -42,6 +43,7 @@ int			scd2_max_partition_copy = 256 * 1024;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
 bool		scd2_allow_target_writes = false;
+bool		scd2_own_ddl = false;
 char	   *scd2_library_version = SCD2_VERSION;
 char	   *scd2_debug_fail_at = NULL;
 int			scd2_debug_leaf_size = 1024 * 1024;
@@ -49,7 +51,6 @@ int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
 int			scd2_debug_owners_code_limit = 60 * 1000;
 int			scd2_debug_purge_size = 64 * 1024;
-bool		scd2_debug_allow_ddl = false;
 
 void		_PG_init(void);
 
@@ -140,6 +141,8 @@ define_settings(void)
 	define_boolean("pg_scd2.allow_target_writes", "Lets the owner of a target or feed write into it.",
 				   "A target that was written by hand no longer holds what its sources say.",
 				   &scd2_allow_target_writes, false, PGC_USERSET);
+	DefineCustomBoolVariable("pg_scd2.own_ddl", "Whether statements are our own, which may alter feeds and what flows remember.", NULL,
+							 &scd2_own_ddl, false, PGC_SUSET, DEBUG_FLAGS, NULL, NULL, NULL);
 	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
 							   &scd2_debug_fail_at, NULL, PGC_SUSET, DEBUG_FLAGS,
 							   NULL, NULL, NULL);
@@ -156,8 +159,6 @@ define_settings(void)
 				   &scd2_debug_owners_code_limit, 60 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_purge_size", "Up to which size targets are purged at once, and how much of others in one transaction, for tests.", NULL,
 				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
-	DefineCustomBoolVariable("pg_scd2.debug_allow_ddl", "Lets statements alter what is kept as it was made, for tests and for what alters it itself.", NULL,
-							 &scd2_debug_allow_ddl, false, PGC_SUSET, DEBUG_FLAGS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 
@@ -187,6 +188,7 @@ _PG_init(void)
 	scd2_hooks_init();
 	scd2_dropdb_init();
 	scd2_utility_init();
+	scd2_bare_init();
 	scd2_marks_init();
 	register_launcher();
 }

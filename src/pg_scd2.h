@@ -32,13 +32,13 @@ extern int	scd2_max_partition_copy;	/* kB, -1: no limit */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
 extern bool scd2_allow_target_writes;
+extern bool scd2_own_ddl;		/* feed/bare.c */
 extern char *scd2_library_version;	/* pg_scd2.debug_version, for tests */
 extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
 extern int	scd2_debug_leaf_size;	/* kB */
 extern int	scd2_debug_leaf_age;	/* ms */
 extern int	scd2_debug_upkeep_every;	/* ms */
 extern int	scd2_debug_owners_code_limit;	/* ms */
-extern bool scd2_debug_allow_ddl;
 extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */

@@ -2,12 +2,13 @@
  * owners_code.c
  *		Code of a feed's owner that runs in the capture worker.
  *
- * An owner can hang checks, and indexes with expressions and predicates, on his feed. They run
- * where rows are written, in the one process that captures the changes of everybody. They cannot do
- * more than he can (identity.h); but they can raise any error, one that looks like a fault of ours
- * or a full disk too, and they can take for ever. Neither may stop the capture of other tables:
+ * Nothing of the kind may stand on a feed (32_feed_bare.sql). But it can be there from version 0.1.0, or
+ * from a restore: checks, indexes with expressions and predicates or of types that call functions. They
+ * run where rows are written, in the one process that captures the changes of everybody: as the owner
+ * (identity.h), and only what is in C or a superuser's (worker/code.c). They can still raise errors, and
+ * take for ever. Neither may stop the capture of other tables:
  *
- *   an error while they can run is the feed's, which gets a gap; unless it is of a kind that passes (no memory, no disk) and does not come from within a function
+ *   an error while they can run is the feed's, which gets a gap; unless it is of a kind that passes (no memory, no disk) and the server itself says so
  *   they have a minute for a thousand rows, or for a change of columns; then they are cancelled
  *
  * Of feeds without such code, internal errors (XX) and cancellations (57) are not the feed's: the
@@ -17,6 +18,8 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "miscadmin.h"
@@ -29,6 +32,18 @@
 
 static bool running = false;
 
+/* Others than btree, hash and BRIN call functions of types (a range's subtype_diff), with their pages locked. */
+static bool
+method_has_code(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
+	Oid			method = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->relam : BTREE_AM_OID;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return method != BTREE_AM_OID && method != HASH_AM_OID && method != BRIN_AM_OID;
+}
+
 static bool
 index_has_code(Oid index)
 {
@@ -37,7 +52,7 @@ index_has_code(Oid index)
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
-	has = !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) || !heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
+	has = method_has_code(index) || !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) || !heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
 	ReleaseSysCache(tuple);
 	return has;
 }
@@ -129,17 +144,20 @@ lacks_resources(int sqlerrcode)
 	return category == ERRCODE_INSUFFICIENT_RESOURCES || category == ERRCODE_SYSTEM_ERROR;
 }
 
-/* Those add a line of context; ours do not have the word. */
+/*
+ * Procedural languages have their own messages. They raise whatever SQLSTATE a function asks for; the
+ * server says the truth. (Not to be seen from the text: that is in any language.)
+ */
 static bool
-is_from_function(const ErrorData *error)
+is_raised_at_will(const ErrorData *error)
 {
-	return error->context != NULL && strstr(error->context, "function") != NULL;
+	return error->domain != NULL && strncmp(error->domain, "postgres", strlen("postgres")) != 0;
 }
 
 bool
 scd2_feed_error_is_permanent(ErrorData *error)
 {
-	bool		is_owners = running && !(lacks_resources(error->sqlerrcode) && !is_from_function(error));
+	bool		is_owners = running && !(lacks_resources(error->sqlerrcode) && !is_raised_at_will(error));
 
 	scd2_end_owners_code();
 	if (is_owners && error->sqlerrcode == ERRCODE_QUERY_CANCELED)

@@ -3,6 +3,7 @@
  *		Statements of users that event triggers do not see, or see too late.
  *
  *   partitions       rows that come and go with them (partitions.c)
+ *   feeds            what must not stand on them (bare.c)
  *   REASSIGN OWNED   feeds and targets follow their sources (51_follow_relations.sql); before 17 it fires no event trigger
  *
  * A statement that is none of these costs a comparison.
@@ -16,6 +17,7 @@
 #include "tcop/utility.h"
 
 #include "pg_scd2.h"
+#include "feed/bare.h"
 #include "feed/partitions.h"
 #include "feed/utility.h"
 #include "identity.h"
@@ -60,6 +62,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		scd2_partitions_after(stmt);
 	if (reassigns)
 		follow_owners();
+	scd2_check_touched();
 }
 
 void

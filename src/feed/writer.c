@@ -12,13 +12,17 @@
  * the data out of the records of long values only, and other decoders (a FOR ALL TABLES publication)
  * would get rows that lack those.
  *
- * BRIN indexes get the first and the last row of each page: versions and timestamps ascend, so the
- * rows between add nothing. (Every row would be a third of the time.) Other indexes, which the
- * owner may have made, get every row, and his constraints are checked: as the owner, since index
- * expressions and checks are his code. Triggers do not fire.
+ * Our own BRIN index gets the first and the last row of each page: versions and timestamps ascend, so
+ * the rows between add nothing. (Every row would be a third of the time.) It is known by what it is;
+ * where there is any other index too, all get every row, as the server inserts them. Indexes that are
+ * not ready (REINDEX CONCURRENTLY builds them) get none.
+ *
+ * What may stand on a feed (32_feed_bare.sql) calls nothing but C. Constraints and expressions that came
+ * another way are checked and computed, as the owner; functions that are not a superuser's raise
+ * (worker/code.c). Triggers do not fire.
  *
  * Where the layout changed, the feed relation follows here, in the same transaction
- * (follow_columns()). Columns that the owner added to the feed by hand must accept NULL.
+ * (follow_columns()).
  *
  * While much is written the WAL writer is woken now and then: its writes and flushes run beside
  * ours, which would otherwise wait in the middle of a page's eviction. (A tenth of the time.)
@@ -27,6 +31,7 @@
  */
 #include "postgres.h"
 
+#include "access/brin_internal.h"
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -37,6 +42,7 @@
 #include "catalog/index.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
@@ -46,6 +52,8 @@
 #include "partitioning/partdesc.h"
 #include "pgstat.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
@@ -74,7 +82,7 @@ typedef struct Writer
 	bool		as_is;			/* layout and leaf are the same columns */
 	EState	   *estate;
 	ResultRelInfo *rri;
-	bool		only_brin;
+	bool		only_ours;		/* no index but our BRIN index (and copies that are being made of it) */
 	struct BulkInsertStateData *bistate;
 	bool		checks;			/* there are constraints besides those of the metadata, which hold */
 	MemoryContext rows_cxt;		/* of the rows gathered if they had to be formed anew, reset with each flush */
@@ -342,19 +350,32 @@ write_columns(Scd2Feed *feed, TupleDesc desc)
 	tell_of_columns(feed);
 }
 
-/* The relation gets the columns of the layout. As its owner, whose expressions can hang on them. */
+/*
+ * As whom the feed is altered: its owner, whose expressions can hang on it if it is older than the rule
+ * that it has none. Who may not use the schema of his feed cannot alter it.
+ */
+static Oid
+who_alters(Relation rel)
+{
+	Oid			owner = rel->rd_rel->relowner;
+
+	return scd2_may_use_schema(RelationGetNamespace(rel), owner) ? owner : BOOTSTRAP_SUPERUSERID;
+}
+
+/* The relation gets the columns of the layout. */
 static void
 follow_columns(Scd2Feed *feed, Relation rel)
 {
 	char	   *relation = scd2_fixed_relation_name(RelationGetRelid(rel));
 	TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(rel));
-	Oid			owner = rel->rd_rel->relowner;
+	Oid			owner = who_alters(rel);
 	Scd2Identity self;
 
 	scd2_begin_owners_code(rel);
 	table_close(rel, RowExclusiveLock);
 	SPI_connect();
 	scd2_become(owner, &self);
+	(void) set_config_option("pg_scd2.own_ddl", "on", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	rename_columns(feed, relation, desc);
 	change_columns(feed, relation, desc);
 	scd2_become_self_again(&self);
@@ -429,6 +450,24 @@ map_leaf(Writer *w)
 	w->checks |= desc->constr != NULL && desc->constr->num_check > 0;
 }
 
+static bool
+is_column_of(Relation rel, AttrNumber attnum, const char *name)
+{
+	return attnum > 0 && strcmp(NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname), name) == 0;
+}
+
+/* The least and greatest version and timestamp of ranges of pages, of all rows. */
+static bool
+is_our_index(Relation leaf, Relation index, const IndexInfo *info)
+{
+	return index->rd_rel->relam == BRIN_AM_OID && info->ii_NumIndexAttrs == 2 &&
+		info->ii_Expressions == NIL && info->ii_Predicate == NIL &&
+		is_column_of(leaf, info->ii_IndexAttrNumbers[0], "_commit_version") &&
+		is_column_of(leaf, info->ii_IndexAttrNumbers[1], "_commit_timestamp") &&
+		index_getprocid(index, 1, BRIN_PROCNUM_OPCINFO) == F_BRIN_MINMAX_OPCINFO &&
+		index_getprocid(index, 2, BRIN_PROCNUM_OPCINFO) == F_BRIN_MINMAX_OPCINFO;
+}
+
 /* Finds out what has to be done for each row besides storing it. */
 static void
 open_indexes(Writer *w)
@@ -439,9 +478,9 @@ open_indexes(Writer *w)
 	ExecOpenIndices(w->rri, false);
 	scd2_init_range_table(w->estate, w->leaf, w->rri);
 
-	w->only_brin = true;
+	w->only_ours = true;
 	for (int i = 0; i < w->rri->ri_NumIndices; i++)
-		w->only_brin &= w->rri->ri_IndexRelationDescs[i]->rd_rel->relam == BRIN_AM_OID;
+		w->only_ours &= is_our_index(w->leaf, w->rri->ri_IndexRelationDescs[i], w->rri->ri_IndexRelationInfo[i]);
 }
 
 static Writer *
@@ -467,6 +506,8 @@ insert_index_tuple(Writer *w, int index, TupleTableSlot *slot)
 	bool		isnull[INDEX_MAX_KEYS];
 	IndexInfo  *info = w->rri->ri_IndexRelationInfo[index];
 
+	if (!info->ii_ReadyForInserts)
+		return;
 	GetPerTupleExprContext(w->estate)->ecxt_scantuple = slot;
 	FormIndexDatum(info, slot, w->estate, values, isnull);
 	(void) index_insert(w->rri->ri_IndexRelationDescs[index], values, isnull, &slot->tts_tid,
@@ -513,7 +554,7 @@ flush_rows(Writer *w)
 	scd2_extend_no_more_than_needed(w->bistate);
 	if (w->rri->ri_NumIndices > 0)
 	{
-		if (w->only_brin)
+		if (w->only_ours)
 			insert_brin_tuples(w);
 		else
 			insert_all_index_tuples(w);

@@ -236,6 +236,9 @@ BEGIN
         problem := 'It is no former change data feed of this table.';
     ELSIF NOT pg_has_role(caller, there.relowner, 'USAGE') THEN
         problem := 'It is a former change data feed of this table, but you do not own it.';
+    ELSIF EXISTS (SELECT FROM scd2_internal.unfit_on_feed(there.oid)) THEN
+        SELECT format('It is a former change data feed of this table, but %s must not stand on one. %s', u.what, u.why)
+        INTO problem FROM scd2_internal.unfit_on_feed(there.oid) u LIMIT 1;
     ELSE
         problem := format('It is a former change data feed of this table, but its column "%s" does not fit.',
                           scd2_internal.layout_misfit(source, except_column_list, there.oid));

@@ -81,7 +81,7 @@ COMMENT ON FUNCTION scd2_internal.lock_feed(scd2_internal.feed) IS
 
 -- The capture worker does the same when it meets the first row that has the column.
 CREATE FUNCTION scd2_internal.add_missing_columns(f scd2_internal.feed, except_column_list name[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on AS $$
 DECLARE
     coming record;
 BEGIN
@@ -98,7 +98,7 @@ COMMENT ON FUNCTION scd2_internal.add_missing_columns(scd2_internal.feed, name[]
     'Part of alter_change_feed and of new flows: the feed gets the columns of its source that it lacks.';
 
 CREATE FUNCTION scd2_internal.change_excepted(f scd2_internal.feed, except_column_list name[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on AS $$
 DECLARE
     leaving name[];
 BEGIN

@@ -43,7 +43,8 @@ COMMENT ON FUNCTION scd2_internal.in_long_use(oid[]) IS
 CREATE FUNCTION scd2_internal.has_brin_index(leaf oid) RETURNS boolean
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_am a ON a.oid = i.relam
-                   WHERE x.indrelid = leaf AND x.indisvalid AND a.amname = 'brin')
+                   WHERE x.indrelid = leaf AND x.indisvalid AND x.indpred IS NULL AND a.amname = 'brin'
+                     AND scd2_internal.column_number(leaf, '_commit_version') = ANY (x.indkey))
 $$;
 COMMENT ON FUNCTION scd2_internal.has_brin_index(oid) IS 'Whether the range of a partition can be proved without reading it.';
 
@@ -62,7 +63,7 @@ COMMENT ON FUNCTION scd2_internal.checks_of_feed(oid, text) IS
 
 -- A partition like the last one, behind it.
 CREATE FUNCTION scd2_internal.add_leaf(feed oid, like_leaf oid, first_version bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on SET pg_scd2.enable_change_feed_on_create = off SET client_min_messages = warning AS $$
 DECLARE
     own record;
     options text;
@@ -83,7 +84,7 @@ COMMENT ON FUNCTION scd2_internal.add_leaf(oid, oid, bigint) IS
     'Adds [first_version, MAXVALUE) to a feed that has no such partition: owned, guarded and stored like like_leaf, readable through the feed only.';
 
 CREATE FUNCTION scd2_internal.cut_locked_feed(feed oid) RETURNS bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on SET enable_seqscan = off AS $$
 DECLARE
     last record := scd2_internal.last_leaf(feed);
     bound bigint;

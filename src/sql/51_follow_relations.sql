@@ -19,7 +19,7 @@ $$;
 COMMENT ON FUNCTION scd2_internal.owner_of(oid) IS 'The owner of a relation; NULL: there is none';
 
 CREATE FUNCTION scd2_internal.give_relations(relations oid[], owner oid) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.debug_allow_ddl = on AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET pg_scd2.own_ddl = on AS $$
 DECLARE
     others oid[] := ARRAY(SELECT c.oid FROM pg_class c WHERE c.oid = ANY (relations) AND c.relowner <> owner ORDER BY c.oid);
 BEGIN
@@ -41,13 +41,18 @@ BEGIN
     IF owner IS NULL OR former IS NULL OR owner = former THEN
         RETURN;
     END IF;
+    -- What came to stand on it by another way would run as its new owner.
+    PERFORM scd2_internal.refuse('55000', format('change data feed "%s" cannot go to role "%s" along with its source: %s stands on it',
+            scd2_internal.label(f.feed_relid), pg_get_userbyid(owner), u.what), u.why, u.fix)
+        FROM (SELECT f.feed_relid::oid AS oid UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid) r,
+            LATERAL (SELECT o.what, o.why, o.fix FROM scd2_internal.unfit_objects(r.oid) o UNION ALL SELECT c.what, c.why, c.fix FROM scd2_internal.unfit_columns(r.oid) c) u LIMIT 1;
     -- First the feed: no partition comes then. (To list them by pg_partition_tree() would lock them, and capture may be
     -- waiting for these locks with that of the feed in hand.)
     PERFORM scd2_internal.give_relations(ARRAY[f.feed_relid], owner);
     PERFORM scd2_internal.give_relations(ARRAY(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid), owner);
 END $$;
 COMMENT ON FUNCTION scd2_internal.follow_source_owner(scd2_internal.feed) IS
-    'Gives a feed to the owner of its source. Errors: 55P03';
+    'Gives a feed to the owner of its source. Errors: 55P03, 55000 something stands on it that runs code';
 
 CREATE FUNCTION scd2_internal.follow_as_of(w scd2_internal.flow) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

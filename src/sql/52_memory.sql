@@ -48,7 +48,7 @@ DECLARE
     c record;
     what text;
 BEGIN
-    IF current_setting('pg_scd2.debug_allow_ddl')::boolean OR scd2_internal.awaits_resume() THEN
+    IF current_setting('pg_scd2.own_ddl')::boolean OR scd2_internal.awaits_resume() THEN
         RETURN;
     END IF;
     FOR c IN
@@ -88,7 +88,7 @@ DECLARE
     d record;
     what text;
 BEGIN
-    IF current_setting('pg_scd2.debug_allow_ddl')::boolean OR scd2_internal.awaits_resume() THEN
+    IF current_setting('pg_scd2.own_ddl')::boolean OR scd2_internal.awaits_resume() THEN
         RETURN;
     END IF;
     FOR d IN

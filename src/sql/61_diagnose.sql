@@ -251,6 +251,9 @@ CREATE FUNCTION scd2_internal.feed_problems()
          FROM (SELECT f.feed_relid AS r UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.feed_relid) x)
     FROM f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.there IS NOT NULL AND c.relowner <> f.owner
     UNION ALL
+    SELECT f.owner, f.name, format('%s stands on its change data feed', u.what), NULL, u.why, u.fix
+    FROM f, scd2_internal.unfit_on_feed(f.feed_there) u WHERE f.there IS NOT NULL
+    UNION ALL
     SELECT f.owner, f.name, 'it is unlogged, so its changes are not captured', NULL, NULL,
         format('ALTER TABLE %s SET LOGGED;', f.name) FROM f WHERE f.relpersistence = 'u'
     UNION ALL

@@ -4,18 +4,19 @@
  *
  * A worker is a superuser process that serves everybody. It looks at no expression of users if it can
  * help it (feeds have none), but paths into users' code are many: operators, domains, triggers, folded
- * constants of statistics, a range type's functions, SQL in a function of the server. They all have to
- * look the function up. The server's hooks on that are the backstop: they raise 42501, which names the
- * function and its owner.
+ * constants of statistics, a range type's functions, SQL in a function of the server. They all call the
+ * function by way of fmgr.c. Its hooks are the backstop: they raise 42501, which names the function and
+ * its owner.
  *
  *   needs_fmgr_hook   asked when a function is looked up, or is about to be inlined; but not about those with SECURITY DEFINER or SET
  *   fmgr_hook         told of each call of those, and of what the former returned true for
  *
- * Relation and type caches keep what was looked up for as long as the process lives. So the hooks are
- * set before a worker connects to a database; and where the rule depends on who is the current user, a
- * function that may run as one user only is asked about at each call (needs_fmgr_hook returns true).
- * Not so functions in SQL, which would not be inlined any more. In a session the hooks are set when
- * a rule is first begun; what its caches had before is not asked about.
+ * So the former returns true for what may not run, or only as some users, and the latter raises. To raise
+ * when a function is looked up would be too much: whoever compares ranges looks up the functions of their
+ * type, but calls none of them. And it would be too little where the rule depends on the current user:
+ * relation and type caches keep what was looked up for as long as the process lives. (Because of them the
+ * hooks are set before a worker connects to a database. In a session they are set when a rule is first
+ * begun: what its caches had before is not asked about.)
  *
  * The hooks see no function that is built into the server: expressions of users that call only such
  * (pg_advisory_lock(), pg_read_file(), lo_import()) have to be kept out by other means.
@@ -101,30 +102,32 @@ refuse(Oid function, Oid owner)
 			 errhint("ALTER FUNCTION %s OWNER TO %s; -- if you have read it", name, quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
-/*
- * Raises if a function must not run as things are. Returns whether it has to be asked about at each
- * call, because another user could come to call what is looked up now.
- */
+/* A function that may be called by way of the hook alone. False: by anybody, or there is no rule. */
 static bool
-check_function(Oid function)
+is_watched(Oid function, Oid *owner, bool *in_sql)
 {
-	Scd2CodeRule rule = rule_in_force();
-	Oid			owner = InvalidOid;
-	bool		in_sql;
-
-	if (rule == SCD2_CODE_ANY && rule_of_process == SCD2_CODE_ANY)
-		return false;
-	if (function < FirstNormalObjectId || !IsTransactionState() || is_trusted(function, &owner, &in_sql))
-		return false;
-	if (rule == SCD2_CODE_OF_CAPTURE || (rule == SCD2_CODE_OF_SUPERUSERS && superuser()))
-		refuse(function, owner);
-	return !in_sql;
+	return (rule_in_force() != SCD2_CODE_ANY || rule_of_process != SCD2_CODE_ANY) &&
+		function >= FirstNormalObjectId && IsTransactionState() && !is_trusted(function, owner, in_sql);
 }
 
 static bool
+is_refused(void)
+{
+	Scd2CodeRule rule = rule_in_force();
+
+	return rule == SCD2_CODE_OF_CAPTURE || (rule == SCD2_CODE_OF_SUPERUSERS && superuser());
+}
+
+/*
+ * Where anything may run now, functions in SQL are inlined as ever. (Those that caches keep for other
+ * users are in other languages, unless a superuser made an operator class of one.)
+ */
+static bool
 needs_hook(Oid function)
 {
-	bool		ours = check_function(function);
+	Oid			owner;
+	bool		in_sql;
+	bool		ours = is_watched(function, &owner, &in_sql) && (is_refused() || !in_sql);
 
 	return (prev_needs_fmgr_hook && prev_needs_fmgr_hook(function)) || ours;
 }
@@ -132,8 +135,11 @@ needs_hook(Oid function)
 static void
 at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
 {
-	if (event == FHET_START)
-		(void) check_function(flinfo->fn_oid);
+	Oid			owner;
+	bool		in_sql;
+
+	if (event == FHET_START && is_refused() && is_watched(flinfo->fn_oid, &owner, &in_sql))
+		refuse(flinfo->fn_oid, owner);
 	if (prev_fmgr_hook)
 		prev_fmgr_hook(event, flinfo, arg);
 }

@@ -29,6 +29,10 @@ CREATE TABLE operator (LIKE plain INCLUDING ALL);
 CREATE TABLE indexed (LIKE plain INCLUDING ALL);
 CREATE TABLE of_superuser (LIKE plain INCLUDING ALL);
 SELECT scd2.enable_change_feed(c::regclass) FROM unnest('{plain,definer,setting,inlined,within,operator,indexed,of_superuser}'::text[]) c \g /dev/null
+-- what a feed does not take any more
+RESET SESSION AUTHORIZATION;
+SET pg_scd2.own_ddl = on;
+SET SESSION AUTHORIZATION mallory;
 ALTER TABLE plain_changes ADD CHECK (m.plain(v));
 ALTER TABLE definer_changes ADD CHECK (m.definer(v));
 ALTER TABLE setting_changes ADD CHECK (m.setting(v));
@@ -37,6 +41,9 @@ ALTER TABLE within_changes ADD CHECK (m.within(v));
 ALTER TABLE operator_changes ADD CHECK (OPERATOR(m.##) v);
 CREATE INDEX ON indexed_changes (m.plain(v));
 ALTER TABLE of_superuser_changes ADD CHECK (m.of_superuser(v));
+RESET SESSION AUTHORIZATION;
+RESET pg_scd2.own_ddl;
+SET SESSION AUTHORIZATION mallory;
 SELECT scd2.sync() \g /dev/null
 INSERT INTO plain VALUES (1, 1);
 INSERT INTO definer VALUES (1, 1);

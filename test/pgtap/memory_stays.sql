@@ -88,10 +88,10 @@ SELECT lives_ok('DROP OWNED BY owner_of_memory CASCADE', '... and with all that 
 ROLLBACK;
 
 -- gone alone, or altered, after all
-SET pg_scd2.debug_allow_ddl = on;
+SET pg_scd2.own_ddl = on;
 DROP TABLE m.d_memory;
 ALTER TABLE m.c_memory ALTER COLUMN _sequences TYPE text[];
-RESET pg_scd2.debug_allow_ddl;
+RESET pg_scd2.own_ddl;
 SET SESSION AUTHORIZATION owner_of_memory;
 SELECT scd2.full_refresh('d'), scd2.full_refresh('c') \g /dev/null
 SELECT scd2.sync('50 s') \g /dev/null

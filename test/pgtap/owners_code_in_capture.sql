@@ -29,6 +29,10 @@ CREATE TABLE waits (LIKE xx INCLUDING ALL);
 CREATE TABLE loops (LIKE xx INCLUDING ALL);
 CREATE TABLE index_hangs (LIKE xx INCLUDING ALL);
 SELECT scd2.enable_change_feed(c::regclass) FROM unnest('{xx,resources,operator,sequence,sleeps,waits,loops,index_hangs}'::text[]) c \g /dev/null
+-- as from an earlier version: a feed does not take them any more
+RESET SESSION AUTHORIZATION;
+SET pg_scd2.own_ddl = on;
+SET SESSION AUTHORIZATION mallory;
 ALTER TABLE xx_changes ADD CHECK (v IS NULL OR m.fail('XX000', v));
 ALTER TABLE resources_changes ADD CHECK (v IS NULL OR m.fail('53100', v));
 ALTER TABLE operator_changes ADD CHECK (v IS NULL OR m.fail('57P01', v));
@@ -37,6 +41,9 @@ ALTER TABLE sleeps_changes ADD CHECK (v IS NULL OR m.hang(v));
 ALTER TABLE waits_changes ADD CHECK (v IS NULL OR m.wait_for_itself(v));
 ALTER TABLE loops_changes ADD CHECK (v IS NULL OR m.loop_for_ever(v));
 CREATE INDEX ON index_hangs_changes ((v IS NULL OR m.hang(v)));
+RESET SESSION AUTHORIZATION;
+RESET pg_scd2.own_ddl;
+SET SESSION AUTHORIZATION mallory;
 SELECT scd2.sync() \g /dev/null
 RESET SESSION AUTHORIZATION;
 SELECT pid AS capture FROM scd2.capture \gset
@@ -59,7 +66,7 @@ SELECT is((SELECT pid FROM scd2.capture), :capture, 'the worker has not died of 
 SELECT is((SELECT state FROM scd2.feeds WHERE source = format('m.%s', c)::regclass), 'failed', format('the feed of "%s" has failed', c)) FROM unnest('{xx,resources,operator,sequence,sleeps,waits,loops,index_hangs}'::text[]) c;
 SELECT is((SELECT count(*) FROM scd2.feeds WHERE state = 'running'), 1::bigint, 'no other feed has');
 SET SESSION AUTHORIZATION mallory;
-SELECT matches((SELECT detail FROM scd2.diagnose() WHERE subject = 'table m.sleeps'), 'check or index expression of the feed was cancelled', 'its owner is told why');
+SELECT matches((SELECT detail FROM scd2.diagnose() WHERE subject = 'table m.sleeps' AND problem = 'its change data feed has failed'), 'check or index expression of the feed was cancelled', 'its owner is told why');
 SELECT is_empty($$SELECT * FROM m.xx_changes$$, 'nothing is in such a feed');
 RESET SESSION AUTHORIZATION;
 

@@ -21,9 +21,16 @@ SELECT scd2.enable_change_feed('i') \g /dev/null
 INSERT INTO s VALUES (1, 1);
 SELECT scd2.sync() \g /dev/null
 
+-- as from an earlier version: a feed does not take them any more
+RESET SESSION AUTHORIZATION;
+SET pg_scd2.own_ddl = on;
+SET SESSION AUTHORIZATION mallory;
 ALTER TABLE s_changes ADD CHECK (m.trap('check of the feed'));
 CREATE INDEX ON s_changes (m.trap(1, 'index of the feed'));
 CREATE INDEX ON s_changes (v) WHERE m.trap('predicate of the feed');
+RESET SESSION AUTHORIZATION;
+RESET pg_scd2.own_ddl;
+SET SESSION AUTHORIZATION mallory;
 TRUNCATE ran;
 SELECT lives_ok($$SELECT scd2.vacuum_feed('s', '0')$$, 'the feed is cut, and its old partition removed');
 SELECT is((SELECT count(*) FROM pg_inherits WHERE inhparent = 'm.s_changes'::regclass), 1::bigint, 'one partition is left');

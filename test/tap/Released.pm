@@ -67,7 +67,10 @@ sub create_flows_of_each_kind
 # told(VERSION): the warnings of an update of such a database.
 sub told
 {
-    return 'flow "rates_history" does not run until it is authorized: it acts as superuser "postgres"';
+    my $source = 'Odd, schema.accounts';
+    return join "\n", 'flow "rates_history" does not run until it is authorized: it acts as superuser "postgres"',
+        map { qq{$_ may not stand on the change data feed of table "$source" any more: it stays, but no other is accepted} }
+        qq{constraint "users_check" on "Odd, schema.accounts_changes"}, qq{index "Odd, schema.accounts_changes_lower_idx"};
 }
 
 sub states_of_flows

@@ -20,7 +20,7 @@ my $sql = sub { return $node->safe_psql('postgres', $_[0]); };
 $sql->(q{
     CREATE EXTENSION pg_scd2;
     CREATE ACCESS METHOD other_heap TYPE TABLE HANDLER heap_tableam_handler;
-    ALTER DATABASE postgres SET pg_scd2.debug_allow_ddl = on;
+    ALTER DATABASE postgres SET pg_scd2.own_ddl = on;
     ALTER DATABASE postgres SET client_min_messages = error});
 
 # ---- a world: a source, its feed, a flow, a target, in a schema of its own ----

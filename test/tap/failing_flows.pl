@@ -45,7 +45,7 @@ $as->('alice', q{
     CREATE TRIGGER no_space BEFORE INSERT OR UPDATE ON disk FOR EACH ROW EXECUTE FUNCTION no_space()});
 $node->safe_psql('postgres', 'REVOKE alice FROM bob');
 $as->('alice', 'DROP TABLE target CASCADE');
-$node->safe_psql('postgres', 'SET pg_scd2.debug_allow_ddl = on; DROP TABLE a.memory_memory');
+$node->safe_psql('postgres', 'SET pg_scd2.own_ddl = on; DROP TABLE a.memory_memory');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN; LOCK TABLE a.lock IN SHARE MODE');
 my $log_before = -s $node->logfile;
