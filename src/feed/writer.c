@@ -51,6 +51,7 @@
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "pgstat.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -372,6 +373,7 @@ follow_columns(Scd2Feed *feed, Relation rel)
 	Scd2Identity self;
 
 	scd2_begin_owners_code(rel);
+	LockRelationOid(RelationGetRelid(rel), AccessShareLock);	/* it keeps its name */
 	table_close(rel, RowExclusiveLock);
 	SPI_connect();
 	scd2_become(owner, &self);
