@@ -190,6 +190,32 @@ read_events_definition(Scd2Flow *flow)
 	flow->kept_out = field("kept_out");
 }
 
+/* Which relations it reads and writes, under their names. */
+static void
+read_relations(Scd2Flow *flow)
+{
+	flow->target = field_int("target", InvalidOid);
+	flow->source = field_int("source", InvalidOid);
+	flow->feed = flow->feedless ? flow->source : field_int("feed", InvalidOid);
+	flow->memory = field_int("memory", InvalidOid);
+	if (!OidIsValid(flow->target))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("target %s of flow \"%s\" does not exist", field("target_was"), flow->name)));
+	if (!OidIsValid(flow->feed))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("%s of flow \"%s\" does not exist", flow->feedless ? "source" : "feed", flow->name)));
+	if (field_is_true("remembers") && !OidIsValid(flow->memory))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), flow->name),
+						errhint("SELECT scd2.full_refresh(%s); -- makes it anew", quote_literal_cstr(field("target_sql")))));
+	flow->target_sql = field("target_sql");
+	flow->source_sql = field("source_sql");
+	flow->source_alias = field("source_alias");
+	flow->memory_sql = field("memory_sql");
+	flow->feed_sql = flow->feedless ? flow->source_sql : field("feed_sql");
+	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
+}
+
 /* Reads the definition into a new flow. */
 static void
 read_definition(Scd2Flow *flow)
@@ -203,44 +229,25 @@ read_definition(Scd2Flow *flow)
 		SPI_processed != 1)
 		elog(ERROR, "flow %d does not exist", flow->flow_id);
 	MemoryContextSwitchTo(flow->cxt);	/* SPI left its own */
-	flow->target = field_int("target", InvalidOid);
-	flow->source = field_int("source", InvalidOid);
+	flow->name = field("name");
+	flow->activity = psprintf("applying flow \"%s\"", flow->name);
 	flow->input = input_of(field("input"));
 	flow->shared = field_is_true("shared");
 	flow->others = field_is_true("others");
 	flow->closes = field_is_true("closes");
 	flow->once = field_is_true("once");
 	flow->feedless = flow->once || flow->input == SCD2_SNAPSHOTS;
-	flow->feed = flow->feedless ? flow->source : field_int("feed", InvalidOid);
-	if (!OidIsValid(flow->target))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("target %s of flow \"%s\" does not exist", field("target_was"), field("name"))));
-	if (!OidIsValid(flow->feed))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("%s of flow \"%s\" does not exist", flow->feedless ? "source" : "feed", field("name"))));
-	flow->name = field("name");
-	flow->activity = psprintf("applying flow \"%s\"", flow->name);
+	read_relations(flow);
 	flow->definition = field_int("definition", 0);
 	flow->author = field_int("author", InvalidOid);
 	flow->trusted = field_is_true("trusted");
 	flow->scd_type = field_int("scd_type", 0);
 	flow->feed_id = field_int("feed_id", 0);
 	read_events_definition(flow);
-	flow->memory = field_int("memory", InvalidOid);
-	flow->memory_sql = field("memory_sql");
-	if (field_is_true("remembers") && !OidIsValid(flow->memory))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-						errmsg("memory %s of flow \"%s\" does not exist", field("memory_was"), field("name")),
-						errhint("SELECT scd2.full_refresh(%s); -- makes it anew", quote_literal_cstr(field("target_sql")))));
 	flow->starting_version = field_int("starting_version", -1);
 	flow->foreign_until = field("foreign_until");
 	flow->initial_start = field("initial_start");
-	flow->target_sql = field("target_sql");
-	flow->source_sql = field("source_sql");
-	flow->source_alias = field("source_alias");
 	flow->gone = field("gone") ? field("gone") : pstrdup("");
-	flow->feed_sql = flow->feedless ? flow->source_sql : field("feed_sql");
-	flow->source_partitioned = strcmp(field("source_partitioned") ? field("source_partitioned") : "f", "t") == 0;
 	flow->all_images = strcmp(field("all_images"), "t") == 0;
 	flow->start_column = field("start_column");
 	flow->end_column = field("end_column");
