@@ -6,6 +6,16 @@
 -- By event triggers, which fire under session_replication_role = replica too. (What comes by another way is found by
 -- the flows: src/flow/relations.c. full_refresh() makes such a memory anew, and one that is gone.)
 
+-- pg_restore --clean takes everything apart, one object at a time, and puts it together again.
+CREATE FUNCTION scd2_internal.memory_may_change() RETURNS boolean
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT current_setting('pg_scd2.own_ddl')::boolean OR scd2_internal.awaits_resume()
+        OR NOT current_setting('check_function_bodies')::boolean AND NOT current_setting('row_security')::boolean
+            AND current_setting('xmloption') = 'content'
+$$;
+COMMENT ON FUNCTION scd2_internal.memory_may_change() IS
+    'Whether a memory is altered by us, or by a restore, which is known by its settings';
+
 CREATE FUNCTION scd2_internal.memory_misfit(w scd2_internal.flow) RETURNS text
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN w.memory_name IS NULL THEN NULL
@@ -48,7 +58,7 @@ DECLARE
     c record;
     what text;
 BEGIN
-    IF current_setting('pg_scd2.own_ddl')::boolean OR scd2_internal.awaits_resume() THEN
+    IF scd2_internal.memory_may_change() THEN
         RETURN;
     END IF;
     FOR c IN
@@ -88,7 +98,7 @@ DECLARE
     d record;
     what text;
 BEGIN
-    IF current_setting('pg_scd2.own_ddl')::boolean OR scd2_internal.awaits_resume() THEN
+    IF scd2_internal.memory_may_change() THEN
         RETURN;
     END IF;
     FOR d IN
