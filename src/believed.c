@@ -19,6 +19,7 @@
 
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -32,6 +33,31 @@ bool
 scd2_is_of_type(Oid type, Oid believed)
 {
 	return type == believed || getBaseType(type) == believed;
+}
+
+/*
+ * Can every value of a type be one of the same type with another modifier, and does it stay as it
+ * is? (Scale: as the server changes it.)
+ */
+bool
+scd2_is_wider(Oid type, int32 from, int32 to)
+{
+	if (to == -1)
+		return true;
+	if (from == -1)
+		return false;
+	switch (type)
+	{
+		case VARCHAROID:
+		case VARBITOID:
+			return to >= from;
+		case NUMERICOID:
+			from -= VARHDRSZ;
+			to -= VARHDRSZ;
+			return (to & 0x7ff) == (from & 0x7ff) && (to >> 16) >= (from >> 16);
+		default:
+			return false;
+	}
 }
 
 static bool
@@ -71,7 +97,7 @@ type_fits(Relation rel, const char *label, const Scd2BelievedColumn *column, For
 	int32		typmod = att->atttypmod;
 	Oid			type = getBaseTypeAndTypmod(att->atttypid, &typmod);
 
-	if (type != column->type || (typmod != -1 && typmod != column->typmod))
+	if (type != column->type || (typmod != column->typmod && !scd2_is_wider(type, column->typmod, typmod)))
 		return differs(misfit, ERRCODE_DATATYPE_MISMATCH,
 					   psprintf("column \"%s\" of %s is of type %s instead of %s", column->name, label,
 								format_type_with_typemod(att->atttypid, att->atttypmod), format_type_with_typemod(column->type, column->typmod)),

@@ -343,31 +343,6 @@ is_integer_or_numeric(Oid type)
 }
 
 /*
- * Can every value of a type be one of the same type with another modifier, and does it stay as it
- * is? (Scale: as the server changes it.)
- */
-static bool
-is_wider(Oid type, int32 from, int32 to)
-{
-	if (to == -1)
-		return true;
-	if (from == -1)
-		return false;
-	switch (type)
-	{
-		case VARCHAROID:
-		case VARBITOID:
-			return to >= from;
-		case NUMERICOID:
-			from -= VARHDRSZ;
-			to -= VARHDRSZ;
-			return (to & 0x7ff) == (from & 0x7ff) && (to >> 16) >= (from >> 16);
-		default:
-			return false;
-	}
-}
-
-/*
  * Does the server turn values of one type into the other in one way only, which is also that of
  * their text? Then what is in the feed is turned the same way.
  */
@@ -377,7 +352,7 @@ is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
 	Oid			function;
 
 	if (from == to)
-		return is_wider(to, from_typmod, to_typmod);
+		return scd2_is_wider(to, from_typmod, to_typmod);
 	if (to_typmod != -1)
 		return false;
 	if (is_integer_or_numeric(from))
@@ -391,7 +366,7 @@ is_followed(Oid from, int32 from_typmod, Oid to, int32 to_typmod)
 static bool
 takes_type(Oid type, int32 typmod, Oid other, int32 other_typmod)
 {
-	return type == other && (typmod == other_typmod || is_wider(type, other_typmod, typmod));
+	return type == other && (typmod == other_typmod || scd2_is_wider(type, other_typmod, typmod));
 }
 
 /* scd2_internal.takes_type(type oid, typmod integer, other oid, other_typmod integer) */
