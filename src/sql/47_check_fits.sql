@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_flow_fits(w.flow_id);
 EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS what = MESSAGE_TEXT, code = RETURNED_SQLSTATE, schema_of = SCHEMA_NAME, name_of = TABLE_NAME;
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, what = MESSAGE_TEXT, schema_of = SCHEMA_NAME, name_of = TABLE_NAME;
     relation := (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = schema_of AND c.relname = name_of);
 END $$;
 COMMENT ON FUNCTION scd2_internal.misfit(scd2_internal.flow) IS
@@ -23,9 +23,9 @@ COMMENT ON FUNCTION scd2_internal.misfit(scd2_internal.flow) IS
 
 CREATE FUNCTION scd2_internal.check_target_fits_flows(target oid) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT scd2_internal.check_flow_fits(f.flow_id) FROM scd2_internal.flow f, scd2_internal.misfit(f) m WHERE f.target_relid = target
-        AND (m.relation IS NOT NULL AND m.code <> '42P16' OR f.memory_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.memory_relid))
+    SELECT scd2_internal.check_flow_fits(f.flow_id) FROM scd2_internal.flow f WHERE f.target_relid = target
+        AND (EXISTS (SELECT FROM scd2_internal.misfit(f) m WHERE m.relation IS NOT NULL AND m.code IN ('42703', '42804'))
+             OR f.memory_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = f.memory_relid))
 $$;
 COMMENT ON FUNCTION scd2_internal.check_target_fits_flows(oid) IS
-    'Raises in what the columns of a target''s flows differ from what they believe of them (class 42). That constraints are '
-    'gone is no reason not to look for the damage that they let in';
+    'Raises 42703 or 42804 if columns of a target''s flows are not what they believe of them, 42P01 if its memory is gone. (Keys and rows are for check_target() to tell of.)';
