@@ -60,7 +60,7 @@ wait_until($node, 'postgres', "SELECT state = 'failed' FROM scd2.flows WHERE flo
 my $version = $node->safe_psql('postgres', q{SELECT max(_commit_version) FROM a.t_check_changes});
 like($error->('check'), qr/^23514: .*\(at version $version\).*\(1, 20, /, 'a check: version and row are told');
 like($error->('trigger'), qr/^42501: cannot set parameter "role" within security/, 'a trigger that wants to be somebody else: it cannot');
-like($error->('rights'), qr/^42501: permission denied for table t_rights_changes/, 'an owner who lost his rights');
+like($error->('rights'), qr/^42501: permission denied for table t_rights/, 'an owner who lost his rights');
 like($error->('target'), qr/^42P01: target a.target of flow "target" does not exist/, 'a target that was dropped');
 like($error->('memory'), qr/^42P01: memory a.memory_memory of flow "memory" does not exist/, 'its memory');
 wait_until($node, 'postgres', q{SELECT last_error ~ '^53100' FROM scd2.flows WHERE flow = 'disk'}, 'a disk that is full is told');
