@@ -30,6 +30,7 @@
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -38,6 +39,17 @@
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
+
+/* What goes along with the value of a setting, and is freed with it: 16 has a context of its own for that. */
+static inline void *
+scd2_guc_malloc(size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
 
 /* 17 dropped ReorderBufferTupleBuf: changes hold plain tuples. */
 static inline HeapTuple

@@ -8,6 +8,8 @@
  * LISTEN), and with search_path pinned to pg_catalog, so that an unqualified name means what it
  * meant when it was checked.
  *
+ * None of its statements is ours (feed/bare.c).
+ *
  * Who becomes a superuser has only functions run that superusers own (worker/code.c). In a worker
  * that is so from its beginning; in a session from here to the end, but for what its caches have.
  *
@@ -19,6 +21,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
+#include "pg_scd2.h"
 #include "identity.h"
 #include "worker/code.h"
 #include "worker/worker.h"
@@ -37,6 +40,8 @@ scd2_become(Oid role, Scd2Identity *before)
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	if (scd2_own_ddl)
+		(void) set_config_option("pg_scd2.own_ddl", "off", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	SetUserIdAndSecContext(role,
 						   before->sec_context | SECURITY_LOCAL_USERID_CHANGE |
 							   SECURITY_RESTRICTED_OPERATION);

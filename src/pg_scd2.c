@@ -142,7 +142,7 @@ define_settings(void)
 				   "A target that was written by hand no longer holds what its sources say.",
 				   &scd2_allow_target_writes, false, PGC_USERSET);
 	DefineCustomBoolVariable("pg_scd2.own_ddl", "Whether statements are our own, which may alter feeds and what flows remember.", NULL,
-							 &scd2_own_ddl, false, PGC_SUSET, DEBUG_FLAGS, NULL, NULL, NULL);
+							 &scd2_own_ddl, false, PGC_SUSET, DEBUG_FLAGS, scd2_check_own_ddl, scd2_assign_own_ddl, scd2_show_own_ddl);
 	DefineCustomStringVariable("pg_scd2.debug_fail_at", "Place where workers fail, for tests.", NULL,
 							   &scd2_debug_fail_at, NULL, PGC_SUSET, DEBUG_FLAGS,
 							   NULL, NULL, NULL);

@@ -17,7 +17,10 @@
  * changed is found out at once.
  *
  * Our own statements pass: they run with pg_scd2.own_ddl on, which superusers alone can set. What they
- * make comes from the feed as it is, or goes again before they end.
+ * make comes from the feed as it is, or goes again before they end. Code of users that such a statement
+ * runs (index expressions of a table that is rewritten) meets the setting, but its statements are not
+ * ours: the setting holds for statements as deep as those among which it was given, and for no deeper
+ * ones.
  */
 #include "postgres.h"
 
@@ -51,6 +54,7 @@
 #include "utils/syscache.h"
 
 #include "pg_scd2.h"
+#include "compat.h"
 #include "feed/bare.h"
 #include "identity.h"
 
@@ -68,7 +72,61 @@ typedef struct Touched
 } Touched;
 
 static object_access_hook_type prev_object_access_hook = NULL;
+static int	depth = 0;			/* utility statements that run, one within the other */
+static int	given_at = 0;		/* depth at which pg_scd2.own_ddl was set to what it is */
+static bool own_statement = false;	/* is the innermost of them ours? */
 static List *touched = NIL;		/* of Touched, in TopTransactionContext */
+
+/* Check hook of pg_scd2.own_ddl: the depth goes with the value, also when an earlier one comes back. */
+bool
+scd2_check_own_ddl(bool *value, void **extra, GucSource source)
+{
+	int		   *here = scd2_guc_malloc(sizeof(int));
+
+	if (here == NULL)
+		return false;
+	*here = depth;
+	*extra = here;
+	return true;
+}
+
+void
+scd2_assign_own_ddl(bool value, void *extra)
+{
+	given_at = extra != NULL ? *(int *) extra : 0;
+}
+
+/* Is what happens now done by a statement, or a function, of ours? */
+static bool
+is_own(void)
+{
+	return own_statement || (scd2_own_ddl && given_at == depth);
+}
+
+/* Event triggers ask by current_setting(). */
+const char *
+scd2_show_own_ddl(void)
+{
+	return is_own() ? "on" : "off";
+}
+
+/* A utility statement begins. What has to be given to scd2_end_statement(), whether it fails or not. */
+bool
+scd2_begin_statement(void)
+{
+	bool		outer = own_statement;
+
+	own_statement = scd2_own_ddl && given_at == depth;
+	depth++;
+	return outer;
+}
+
+void
+scd2_end_statement(bool outer)
+{
+	depth--;
+	own_statement = outer;
+}
 
 static bool
 can_stand_on_relation(Oid class)
@@ -137,7 +195,7 @@ at_object_access(ObjectAccessType access, Oid class, Oid object, int sub, void *
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, class, object, sub, arg);
-	if (scd2_own_ddl || object < FirstNormalObjectId || !can_stand_on_relation(class) || !IsTransactionState())
+	if (is_own() || object < FirstNormalObjectId || !can_stand_on_relation(class) || !IsTransactionState())
 		return;
 	if (access == OAT_POST_CREATE)
 		note(class, object, sub, TOUCHED_CREATED);

@@ -42,6 +42,42 @@ follow_owners(void)
 }
 
 static void
+run_statement(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+			  ProcessUtilityContext context, ParamListInfo params,
+			  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (prev_ProcessUtility)
+		prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+}
+
+/* What a statement runs for itself is part of it. SET belongs to the statements beside it. */
+static void
+run(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+	ProcessUtilityContext context, ParamListInfo params,
+	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		outer;
+
+	if (context == PROCESS_UTILITY_SUBCOMMAND || IsA(pstmt->utilityStmt, VariableSetStmt))
+	{
+		run_statement(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+		return;
+	}
+	outer = scd2_begin_statement();
+	PG_TRY();
+	{
+		run_statement(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		scd2_end_statement(outer);
+	}
+	PG_END_TRY();
+}
+
+static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params,
 				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
@@ -54,10 +90,7 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	scd2_utility_statement(pstmt->utilityStmt);
 	if (stmt)
 		scd2_partitions_before(stmt);
-	if (prev_ProcessUtility)
-		prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	run(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	if (stmt)
 		scd2_partitions_after(stmt);
 	if (reassigns)

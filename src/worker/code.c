@@ -19,7 +19,9 @@
  * begun: what its caches had before is not asked about.)
  *
  * The hooks see no function that is built into the server: expressions of users that call only such
- * (pg_advisory_lock(), pg_read_file(), lo_import()) have to be kept out by other means.
+ * (pg_advisory_lock(), pg_read_file(), lo_import()) have to be kept out by other means. A view is full
+ * of expressions, and its owner can replace them: so views are as functions, whatever they are read
+ * through (a view of a superuser, a version_query).
  *
  * Functions whose OID is of initdb pass without a look. Others are looked up in catalogs that logical
  * decoding may read (pg_proc, pg_authid), by way of caches whose own functions are built in: the hooks
@@ -31,11 +33,13 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
@@ -102,6 +106,19 @@ refuse(Oid function, Oid owner)
 			 errhint("ALTER FUNCTION %s OWNER TO %s; -- if you have read it", name, quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
+static void
+refuse_view(Form_pg_class view)
+{
+	const char *name = quote_qualified_identifier(get_namespace_name(view->relnamespace), NameStr(view->relname));
+	const char *role = GetUserNameFromId(GetUserId(), false);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("view %s of role \"%s\" must not be read as superuser \"%s\"", name, GetUserNameFromId(view->relowner, false), role),
+			 errdetail("What its owner wrote would run as that superuser."),
+			 errhint("ALTER VIEW %s OWNER TO %s; -- if you have read it", name, quote_identifier(role))));
+}
+
 /* A function that may be called by way of the hook alone. False: by anybody, or there is no rule. */
 static bool
 is_watched(Oid function, Oid *owner, bool *in_sql)
@@ -142,6 +159,32 @@ at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
 		refuse(flinfo->fn_oid, owner);
 	if (prev_fmgr_hook)
 		prev_fmgr_hook(event, flinfo, arg);
+}
+
+/*
+ * To be called before a query is executed: raises if it reads a view that no superuser owns, where
+ * functions that none owns are refused.
+ */
+void
+scd2_code_check_query(const PlannedStmt *plan)
+{
+	ListCell   *lc;
+
+	if (!is_refused() || !IsTransactionState())
+		return;
+	foreach(lc, plan->relationOids)
+	{
+		Oid			relid = lfirst_oid(lc);
+		HeapTuple	tuple = relid >= FirstNormalObjectId ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
+		Form_pg_class class;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		class = (Form_pg_class) GETSTRUCT(tuple);
+		if (class->relkind == RELKIND_VIEW && !superuser_arg(class->relowner))
+			refuse_view(class);
+		ReleaseSysCache(tuple);
+	}
 }
 
 /* Rules that were begun in transactions of this level or below it are over. */

@@ -5,6 +5,8 @@
 #ifndef SCD2_WORKER_CODE_H
 #define SCD2_WORKER_CODE_H
 
+#include "nodes/plannodes.h"
+
 typedef enum Scd2CodeRule
 {
 	SCD2_CODE_ANY,				/* every function */
@@ -24,5 +26,8 @@ extern void scd2_code_install(Scd2CodeRule rule);
  */
 extern void scd2_code_begin(Scd2CodeRule rule);
 extern void scd2_code_end(void);
+
+/* Of views the same: to be called before a query is executed. */
+extern void scd2_code_check_query(const PlannedStmt *plan);
 
 #endif							/* SCD2_WORKER_CODE_H */

@@ -30,6 +30,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "worker/code.h"
 #include "worker/marks.h"
 #include "worker/worker.h"
 
@@ -94,6 +95,7 @@ is_strange(const QueryDesc *query)
 static void
 executor_start(QueryDesc *query, int eflags)
 {
+	scd2_code_check_query(query->plannedstmt);
 	if (scd2_in_worker && is_strange(query))
 		take_mark_off();
 	if (prev_ExecutorStart)

@@ -2,7 +2,7 @@
 -- author a superuser.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(27);
+SELECT plan(29);
 CREATE ROLE mallory;
 CREATE ROLE boss SUPERUSER;
 CREATE SCHEMA m AUTHORIZATION mallory;
@@ -135,4 +135,19 @@ SELECT is((SELECT count(*) FROM scd2.read_changes('r', NULL::m.t_changes, 10)), 
 SELECT is((SELECT count(*) FROM scd2.table_at(NULL::m.t, scd2.latest_version())), 1::bigint, 'table_at');
 RESET ROLE;
 SELECT is_empty($$SELECT * FROM m.ran_as WHERE who <> 'mallory'$$, 'none of their owner''s code ran as the superuser');
+
+-- a view of another beneath one's own, and in a version_query: its owner writes what it calls, of the server's functions too
+SET ROLE mallory;
+CREATE VIEW m.below AS SELECT 1 AS id, current_user::text COLLATE "default" AS v;
+RESET ROLE;
+SET ROLE boss;
+CREATE VIEW b.above AS SELECT * FROM m.below;
+CREATE TABLE b.queried (id int PRIMARY KEY);
+SELECT scd2.create_auto_cdc_from_snapshot_flow('b.of_view', 'b.above', '{id}', 'int') \g /dev/null
+SELECT scd2.create_auto_cdc_from_snapshot_flow('b.of_query', 'b.queried', '{id}', 'int', version_query => 'SELECT id FROM m.below', refresh_interval => '100 ms') \g /dev/null
+SELECT throws_ok($$SELECT scd2.apply_snapshot('of_view', 1)$$, '42501', 'view m.below of role "mallory" must not be read as superuser "boss"', 'another''s view through one''s own');
+CALL wait_until($$(SELECT last_error LIKE '%view m.below of role%' FROM scd2.flows WHERE flow = 'of_query')$$); -- and in a version_query
+SELECT scd2.alter_flow('of_view', trust => true) \g /dev/null
+SELECT lives_ok($$SELECT scd2.apply_snapshot('of_view', 1)$$, '... unless he is trusted');
+RESET ROLE;
 SELECT * FROM finish();
