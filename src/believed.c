@@ -91,31 +91,6 @@ type_sql(const Scd2BelievedColumn *column)
 	return psprintf("%s COLLATE %s", type, scd2_collation_name(column->collation));
 }
 
-/*
- * Can every value of a type be one of the same type with another modifier, and does it stay as it
- * is? (Scale: as the server changes it.)
- */
-bool
-scd2_is_wider(Oid type, int32 from, int32 to)
-{
-	if (to == -1)
-		return true;
-	if (from == -1)
-		return false;
-	switch (type)
-	{
-		case VARCHAROID:
-		case VARBITOID:
-			return to >= from;
-		case NUMERICOID:
-			from -= VARHDRSZ;
-			to -= VARHDRSZ;
-			return (to & 0x7ff) == (from & 0x7ff) && (to >> 16) >= (from >> 16);
-		default:
-			return false;
-	}
-}
-
 static bool
 type_fits(Relation rel, const char *label, const Scd2BelievedColumn *column, Form_pg_attribute att, Scd2Misfit *misfit)
 {

@@ -35,7 +35,6 @@ extern bool scd2_is_wider(Oid type, int32 from, int32 to);
 extern bool scd2_columns_fit(Relation rel, const char *label, const Scd2BelievedColumn *columns, int n, Scd2Misfit *misfit);
 extern bool scd2_table_fits(Relation rel, const char *label, int believed, Scd2Misfit *misfit);
 extern bool scd2_is_of_type(Oid type, Oid believed);
-extern bool scd2_is_wider(Oid type, int32 from, int32 to);
 extern void scd2_check_result(TupleDesc desc, int from, int n, const Oid *types, const char *what);
 extern Datum scd2_result_value(uint64 row, int column, Oid type, bool *isnull);
 
