@@ -50,6 +50,7 @@ $sql->(q{
             PERFORM scd2.create_auto_cdc_flow('h', 't', '{k}', CASE kind WHEN 'events 1' THEN 's || ''''' ELSE 's' END, name => schema, stored_as_scd_type => CASE WHEN kind LIKE '%1' THEN 1 ELSE 2 END,
                 track_history_column_list => CASE kind WHEN 'events 2' THEN '{s}'::name[] END, ignore_null_updates => kind LIKE 'nulls%', current_column => CASE kind WHEN 'events 2' THEN 'is_current'::name END);
         END IF;
+        ALTER TABLE h DROP CONSTRAINT IF EXISTS h_check;    -- it would keep the interval's types
     END $$;
     CREATE FUNCTION write_rows(schema text, kind text, n int) RETURNS void LANGUAGE plpgsql AS $$
     BEGIN
@@ -190,7 +191,7 @@ sub try_all
     my $counts = $sql->(qq{SELECT format('%s altered, %s refused by the server, %s flows and %s feeds failed', count(*) FILTER (WHERE refused IS NULL), count(refused), count(s.last_error), count(e.error))
         FROM world w JOIN scd2_internal.flow f ON f.name = w.schema JOIN scd2_internal.flow_state s USING (flow_id) LEFT JOIN scd2_internal.feed_state e USING (feed_id) WHERE $mine});
     note("$round: $counts");
-    note($_) for split /\n/, $sql->("SELECT coalesce(string_agg(format('%s, %s: %s', kind, statement, refused), E'\\n'), '') FROM world WHERE $mine AND statement <> '' AND refused IS NOT NULL");
+    is($sql->("SELECT string_agg(format('%s, %s: %s', kind, statement, refused), E'\\n') FROM world WHERE $mine AND statement <> '' AND refused IS NOT NULL"), '', "$round: each statement was executed");
 
     # Nobody died, and nothing was internal.
     my $log = slurp_file($node->logfile, $log_before);
@@ -218,7 +219,6 @@ for my $round ('int', 'bigint', 'text', '"char"', 'name', 'bytea', 'numeric', 'f
 # ---- tables and their keys ----
 
 my @histories = ('captured 2', 'own sequence', 'events 2', 'nulls 2', 'snapshots');
-my $interval = 'ALTER TABLE %s DROP CONSTRAINT h___end_at___start_at_check';
 try_all('keys',
     (map { [ $_, 'h', 'ALTER TABLE %s DROP CONSTRAINT h_pkey', 'key dropped' ] } @histories, 'captured 1', 'events 1'),
     (map { [ $_, 'h', 'ALTER TABLE %s DROP CONSTRAINT h_pkey, ADD PRIMARY KEY (__start_at, k)', 'key in another order' ] } @histories),
@@ -231,9 +231,9 @@ try_all('keys',
     (map { [ $_, 'h_memory', 'ALTER TABLE %s ALTER COLUMN k TYPE text COLLATE "C"', 'key of another collation' ] } 'events 2', 'events 1'),
     (map { [ $_, 'h_memory', 'ALTER TABLE %s ALTER COLUMN _sequence TYPE text COLLATE "C"', 'sequence of another collation' ] } 'events 2', 'events 1'),
     (map { [ $_, 'h', 'ALTER TABLE %s ALTER COLUMN k TYPE text COLLATE "C"', 'key of another collation' ] } 'events 2', 'events 1'),
-    (map { [ $_, 'h', "$interval, ALTER COLUMN __start_at TYPE bytea USING decode(md5(__start_at::text), 'hex'), ALTER COLUMN __end_at TYPE bytea USING decode(md5(__end_at::text), 'hex')", 'interval of another type' ] } @histories),
-    (map { [ $_, 'h', "$interval, ALTER COLUMN __end_at TYPE bigint USING 1", 'end of another type' ] } @histories),
-    (map { [ $_, 'h', "ALTER TABLE %s ALTER COLUMN v TYPE varchar(2)", 'shorter column' ] } @histories));
+    (map { [ $_, 'h', "ALTER TABLE %s ALTER COLUMN __start_at TYPE bytea USING decode(md5(__start_at::text), 'hex'), ALTER COLUMN __end_at TYPE bytea USING decode(md5(__end_at::text), 'hex')", 'interval of another type' ] } @histories),
+    (map { [ $_, 'h', "ALTER TABLE %s ALTER COLUMN __end_at TYPE bigint USING 1", 'end of another type' ] } @histories),
+    (map { [ $_, 'h', "ALTER TABLE %s ALTER COLUMN v TYPE varchar(20)", 'shorter column' ] } @histories));
 try_all('tables',
     (map { [ $_, 'h', 'ALTER TABLE %s SET UNLOGGED', 'unlogged' ] } @histories, 'append', 'captured 1'),
     (map { [ $_, 'h', 'ALTER TABLE %s SET ACCESS METHOD other_heap', 'of another access method' ] } @histories, 'append', 'captured 1'),
