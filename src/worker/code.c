@@ -172,9 +172,11 @@ scd2_code_check_query(const PlannedStmt *plan)
 
 	if (!is_refused() || !IsTransactionState())
 		return;
-	foreach(lc, plan->relationOids)
+	/* Not its relationOids: constants that are regclass are among those. */
+	foreach(lc, plan->rtable)
 	{
-		Oid			relid = lfirst_oid(lc);
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		Oid			relid = rte->rtekind == RTE_RELATION || rte->rtekind == RTE_SUBQUERY ? rte->relid : InvalidOid;
 		HeapTuple	tuple = relid >= FirstNormalObjectId ? SearchSysCache1(RELOID, ObjectIdGetDatum(relid)) : NULL;
 		Form_pg_class class;
 

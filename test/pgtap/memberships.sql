@@ -8,7 +8,7 @@ SELECT current_setting('server_version_num')::int >= 160000 AS has_options \gset
 CREATE TABLE member (name name, inherits boolean, sets boolean, admin boolean);
 \if :has_options
 INSERT INTO member SELECT format('m%s%s%s', i::int, s::int, a::int), i, s, a FROM (VALUES (true), (false)) x (i), (VALUES (true), (false)) y (s), (VALUES (true), (false)) z (a);
-SELECT format('CREATE ROLE %1$I; GRANT alice TO %1$I WITH INHERIT %2$s, SET %3$s, ADMIN %4$s', name, inherits, sets, admin) FROM member \gexec
+SELECT format('CREATE ROLE %1$I; GRANT alice TO %1$I WITH INHERIT %2$s, SET %3$s, ADMIN %4$s', name, inherits::text, sets::text, admin::text) FROM member \gexec
 \else
 INSERT INTO member VALUES ('m_inherits', true, true, false), ('m_not', false, true, false), ('m_inherits_admin', true, true, true), ('m_not_admin', false, true, true);
 SELECT format('CREATE ROLE %1$I %2$s; GRANT alice TO %1$I%3$s', name, CASE WHEN inherits THEN 'INHERIT' ELSE 'NOINHERIT' END, CASE WHEN admin THEN ' WITH ADMIN OPTION' END) FROM member \gexec
