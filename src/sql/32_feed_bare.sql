@@ -171,7 +171,8 @@ CREATE FUNCTION scd2_internal.unfit_on_feed(feed oid) RETURNS TABLE (what text, 
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT u.what, u.why, u.fix
     FROM (SELECT feed AS r UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = feed) x, scd2_internal.unfit_on(x.r) u
-    ORDER BY x.r, u.class, u.object, u.sub
+        LEFT JOIN pg_constraint c ON u.class = 'pg_constraint'::regclass AND c.oid = u.object
+    ORDER BY x.r, u.class, c.contype = 'n', u.object, u.sub -- NOT NULL goes after the primary key that needs it
 $$;
 COMMENT ON FUNCTION scd2_internal.unfit_on_feed(oid) IS 'What stands on a feed and its partitions that may not';
 
