@@ -103,6 +103,15 @@ scd2_can_set_role(Oid member, Oid role)
 #endif
 }
 
+/* 18 has what forming and taking rows apart needs of a column a second time. */
+static inline void
+scd2_attribute_changed(TupleDesc desc, int i)
+{
+#if PG_VERSION_NUM >= 180000
+	populate_compact_attribute(desc, i);
+#endif
+}
+
 /* 16 has errors saved on request. Raises 42602 for what is no name. */
 static inline List *
 scd2_name_list(const char *text)

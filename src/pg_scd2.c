@@ -39,6 +39,7 @@ int			scd2_max_apply_workers = 2;
 int			scd2_lock_timeout = 5000;
 int			scd2_max_slot_lag = -1;
 int			scd2_reader_timeout = 0;
+int			scd2_feed_backlog = 1024 * 1024;
 int			scd2_max_partition_copy = 256 * 1024;
 bool		scd2_enable_change_feed_on_create = false;
 bool		scd2_enabled = true;
@@ -49,7 +50,6 @@ char	   *scd2_debug_fail_at = NULL;
 int			scd2_debug_leaf_size = 1024 * 1024;
 int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
-int			scd2_debug_owners_code_limit = 60 * 1000;
 int			scd2_debug_purge_size = 64 * 1024;
 
 void		_PG_init(void);
@@ -130,6 +130,9 @@ define_settings(void)
 	define_integer("pg_scd2.max_partition_copy", "Size up to which the rows of a partition that comes or goes are recorded; -1: no limit.",
 				   "A bigger one is a declared gap: its rows would be read and written while it is locked.",
 				   &scd2_max_partition_copy, 256 * 1024, -1, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB);
+	define_integer("pg_scd2.feed_backlog", "What may wait of a feed that cannot be written.",
+				   "What is locked, or fails to be written, is kept aside; beyond this the feed has a declared gap.",
+				   &scd2_feed_backlog, 1024 * 1024, 64, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB);
 	define_integer("pg_scd2.reader_timeout", "Time after which an unread reader is dropped; 0: never.", NULL,
 				   &scd2_reader_timeout, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
 	DefineCustomStringVariable("pg_scd2.feed_retention", "How long the rows of a feed are kept, an interval.", NULL,
@@ -155,8 +158,6 @@ define_settings(void)
 				   &scd2_debug_leaf_age, 60 * 1000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_upkeep_every", "How often feeds are looked after, for tests.", NULL,
 				   &scd2_debug_upkeep_every, 10 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
-	define_integer("pg_scd2.debug_owners_code_limit", "How long checks and index expressions of a feed may take for a thousand rows, for tests.", NULL,
-				   &scd2_debug_owners_code_limit, 60 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_purge_size", "Up to which size targets are purged at once, and how much of others in one transaction, for tests.", NULL,
 				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");

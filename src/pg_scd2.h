@@ -28,6 +28,7 @@ extern int	scd2_max_apply_workers;
 extern int	scd2_lock_timeout;		/* ms */
 extern int	scd2_max_slot_lag;		/* MB, -1: none */
 extern int	scd2_reader_timeout;	/* s, 0: never */
+extern int	scd2_feed_backlog;		/* kB, of each feed */
 extern int	scd2_max_partition_copy;	/* kB, -1: no limit */
 extern bool scd2_enable_change_feed_on_create;
 extern bool scd2_enabled;
@@ -38,7 +39,6 @@ extern char *scd2_debug_fail_at;	/* worker/failpoint.h */
 extern int	scd2_debug_leaf_size;	/* kB */
 extern int	scd2_debug_leaf_age;	/* ms */
 extern int	scd2_debug_upkeep_every;	/* ms */
-extern int	scd2_debug_owners_code_limit;	/* ms */
 extern int	scd2_debug_purge_size;	/* kB */
 
 extern List *scd2_caller_path;	/* call.c */

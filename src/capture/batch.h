@@ -62,6 +62,10 @@ typedef struct Scd2Feed
 	Datum	   *values;			/* scratch, one per column of layout */
 	bool	   *isnull;
 
+	struct Scd2Backlog *backlog;	/* what of it could not be written and waits (backlog.h); NULL: nothing */
+	bool		looked;			/* nothing stands on it that may not, nor on */
+	Oid			leaf_relid;		/* its partition that was written last */
+
 	/* In the batch at hand. */
 	bool		touched;		/* it is in the batch's list */
 	bool		columns_changed;	/* the relation has to follow the layout */

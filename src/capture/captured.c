@@ -28,8 +28,10 @@
 #include "utils/rel.h"
 
 #include "pg_scd2.h"
+#include "capture/backlog.h"
 #include "capture/captured.h"
 #include "feed/layout.h"
+#include "feed/writer.h"
 #include "worker/failpoint.h"
 
 /* Tables come and go, and each VACUUM of one has its map made anew: so many, and all are made anew. */
@@ -65,6 +67,16 @@ forget_source(Datum arg, Oid relid)
 		source->valid = false;
 }
 
+/* It may be a feed, or a partition of one. */
+static void
+look_again(Datum arg, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+		scd2_feed_look_again(lfirst(lc), relid);
+}
+
 /* Maps are many and small: they go all at once. */
 static void
 forget_all_sources(void)
@@ -88,6 +100,7 @@ scd2_captured_init(MemoryContext parent)
 	sources_cxt = AllocSetContextCreate(parent, "pg_scd2 sources", ALLOCSET_DEFAULT_SIZES);
 	forget_all_sources();
 	CacheRegisterRelcacheCallback(forget_source, (Datum) 0);
+	CacheRegisterRelcacheCallback(look_again, (Datum) 0);
 }
 
 /*
@@ -200,18 +213,25 @@ scd2_captured_load(Scd2Batch *batch)
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		bool		isnull;
 		Scd2Feed   *feed;
+		Scd2Backlog *backlog = scd2_backlog_of(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)));
 
-		if (scd2_captured_by_id(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull))) != NULL)
+		if (scd2_captured_by_id(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull))) != NULL ||
+			(backlog != NULL && !scd2_backlog_goes_on(backlog)))
 			continue;
 		feed = scd2_captured_add(DatumGetInt32(SPI_getbinval(tup, desc, 1, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 2, &isnull)),
 								 DatumGetObjectId(SPI_getbinval(tup, desc, 3, &isnull)));
+		feed->backlog = backlog;
 		came = lappend(came, feed);
 		if (DatumGetBool(SPI_getbinval(tup, desc, 4, &isnull)))
 			repaired = lappend(repaired, feed);
 	}
 	foreach(lc, came)
+	{
 		scd2_layout_read(lfirst(lc));
+		if (((Scd2Feed *) lfirst(lc))->backlog != NULL)
+			scd2_backlog_last_layout(lfirst(lc));
+	}
 	foreach(lc, repaired)
 		catch_up_columns(batch, lfirst(lc));
 	SPI_finish();

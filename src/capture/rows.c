@@ -227,6 +227,31 @@ scd2_rows_next(Scd2Rows *rows, HeapTuple tuple)
 	return true;
 }
 
+/* The chunk at hand as it is kept, until the next is read. */
+const char *
+scd2_rows_chunk(const Scd2Rows *rows, Size *size)
+{
+	*size = rows->reading->used;
+	return rows->reading->data;
+}
+
+/* Adds the rows of a chunk that another buffer had. It need not be aligned. */
+void
+scd2_rows_add_chunk(Scd2Rows *rows, const char *chunk, Size size)
+{
+	for (Size at = 0; at < size;)
+	{
+		uint32		len;
+
+		memcpy(&len, chunk + at, sizeof(len));
+		at += ROW_HEADER;
+		if (len > size - at)
+			elog(ERROR, "a chunk of rows is damaged");
+		memcpy(scd2_rows_add(rows, len), chunk + at, len);
+		at += MAXALIGN(len);
+	}
+}
+
 /* Removes the file. Memory goes with the context. */
 void
 scd2_rows_end(Scd2Rows *rows)

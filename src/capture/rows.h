@@ -22,6 +22,8 @@ extern HeapTupleHeader scd2_rows_add(Scd2Rows *rows, uint32 len);
 extern void scd2_rows_rewind(Scd2Rows *rows);
 extern bool scd2_rows_next_chunk(Scd2Rows *rows);
 extern bool scd2_rows_next(Scd2Rows *rows, HeapTuple tuple);
+extern const char *scd2_rows_chunk(const Scd2Rows *rows, Size *size);
+extern void scd2_rows_add_chunk(Scd2Rows *rows, const char *chunk, Size size);
 extern void scd2_rows_end(Scd2Rows *rows);
 
 #endif							/* SCD2_CAPTURE_ROWS_H */

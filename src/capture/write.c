@@ -2,10 +2,12 @@
  * write.c
  *		A batch into the database: feeds, control effects, position, in one transaction.
  *
- * At first without a savepoint per feed, which would cost a transaction id each. If a feed's rows
- * fail for good, the transaction is rolled back and done again with a savepoint per feed: the ones
- * that fail get state "failed" with a gap from their first version in the batch, the others their
- * rows. Any other error ends the worker, and the next one begins at the position.
+ * What a feed cannot take now, because of somebody's lock or an error, is put aside (backlog.c), and so is
+ * all that comes while something of it waits.
+ *
+ * At first without a savepoint per feed, which would cost a transaction id each. If writing a feed
+ * fails, the transaction is rolled back and done again with a savepoint per feed. Any other error ends
+ * the worker, and the next one begins at the position.
  *
  * A feed whose gap is of a rewrite (scd2_batch_repair_feed()) is repaired from the end of the batch
  * on, as scd2.resync() would have it, if there is something to compare its source with. It never
@@ -28,11 +30,12 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "capture/backlog.h"
 #include "capture/captured.h"
+#include "capture/feed_state.h"
 #include "capture/position.h"
+#include "capture/transaction.h"
 #include "capture/write.h"
-#include "feed/layout.h"
-#include "feed/owners_code.h"
 #include "feed/writer.h"
 #include "flow/begin.h"
 #include "names.h"
@@ -40,22 +43,7 @@
 #include "worker/marks.h"
 #include "worker/worker.h"
 
-static void
-begin_transaction(void)
-{
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	scd2_mark_writes(true);
-}
-
-static void
-commit_transaction(void)
-{
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	scd2_mark_writes(false);
-}
+static bool writing = false;	/* at a feed: an error is its own */
 
 static bool
 all_visible(Scd2Batch *batch)
@@ -83,104 +71,28 @@ wait_until_visible(Scd2Batch *batch)
 }
 
 static void
-execute(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
-{
-	int			rc = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
-
-	if (rc < 0)
-		elog(ERROR, "SPI error %s: %s", SPI_result_code_string(rc), sql);
-}
-
-static void
-enable_feed(Scd2Control *control)
-{
-	Oid			types[] = {INT4OID, OIDOID, OIDOID, INT8OID, TIMESTAMPTZOID};
-	Datum		values[] = {
-		Int32GetDatum(control->feed_id), ObjectIdGetDatum(control->source_relid),
-		ObjectIdGetDatum(control->feed_relid), Int64GetDatum(control->version),
-		TimestampTzGetDatum(control->timestamp)
-	};
-
-	execute("INSERT INTO scd2_internal.feed_state"
-			" (feed_id, source_relid, feed_relid, state, enabled_version, enabled_at, earliest_version)"
-			" VALUES ($1, $2, $3, 'running', $4, $5, $4)", 5, types, values, NULL);
-}
-
-static void
-disable_feed(Scd2Control *control)
-{
-	Oid			types[] = {INT4OID};
-	Datum		values[] = {Int32GetDatum(control->feed_id)};
-
-	execute("DELETE FROM scd2_internal.feed_state WHERE feed_id = $1", 1, types, values, NULL);
-	execute("DELETE FROM scd2_internal.feed_column WHERE feed_id = $1", 1, types, values, NULL);
-	execute("DELETE FROM scd2_internal.reconstruction WHERE feed_id = $1", 1, types, values, NULL);
-	scd2_feed_forget(control->feed_id);
-}
-
-/*
- * What the repair of a feed brings stands at this place. A feed that is not broken (any more) needs
- * none. Since it failed nothing was followed.
- */
-static void
-begin_resync(Scd2Control *control)
-{
-	Oid			types[] = {INT4OID, INT8OID, TIMESTAMPTZOID};
-	Datum		values[] = {
-		Int32GetDatum(control->feed_id), Int64GetDatum(control->version), TimestampTzGetDatum(control->timestamp)
-	};
-
-	execute("UPDATE scd2_internal.feed_state SET state = 'running', resync_version = $2, resync_timestamp = $3, resync_failures = 0, resync_retry_at = NULL, catches_up = true"
-			" WHERE feed_id = $1 AND state = 'failed' AND broken_at IS NOT NULL", 3, types, values, NULL);
-	scd2_feed_set_latest(control->feed_id, control->version);
-}
-
-/* False: there is nothing to compare the feed's source with. */
-static bool
-begin_repair(const Scd2Batch *batch, const Scd2Feed *feed)
-{
-	Oid			types[] = {INT4OID, INT8OID, TIMESTAMPTZOID};
-	Datum		values[] = {
-		Int32GetDatum(feed->feed_id), Int64GetDatum(batch->version), TimestampTzGetDatum(batch->version_timestamp)
-	};
-	bool		isnull;
-
-	execute("SELECT scd2_internal.begin_repair($1, $2, $3)", 3, types, values, NULL);
-	return DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
-}
-
-/* A feed that was disabled meanwhile, further on in the log, may well be gone. */
-static bool
-is_disabled(int feed_id)
-{
-	Oid			types[] = {INT4OID};
-	Datum		values[] = {Int32GetDatum(feed_id)};
-
-	execute("SELECT FROM scd2_internal.feed WHERE feed_id = $1 AND NOT disabled", 1, types, values, NULL);
-	return SPI_processed == 0;
-}
-
-static void
-record_failure(const Scd2Feed *feed)
-{
-	Oid			types[] = {INT4OID, INT8OID, TEXTOID};
-	Datum		values[] = {
-		Int32GetDatum(feed->feed_id), Int64GetDatum(feed->failed_version), CStringGetTextDatum(feed->failure)
-	};
-
-	execute("UPDATE scd2_internal.feed_state"
-			" SET state = 'failed', gap = int8range(least(lower(gap), $2), NULL), broken_at = least(broken_at, $2), resync_version = NULL,"
-			"     catches_up = false, error = $3, error_at = clock_timestamp()"
-			" WHERE feed_id = $1 AND state = 'running'", 3, types, values, NULL);
-}
-
-static void
 tell_of_failure(const Scd2Feed *feed)
 {
 	ereport(feed->goes_on ? LOG : WARNING,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("the change data feed of table %s has a gap from version " INT64_FORMAT " on: %s",
 					scd2_relation_name(feed->source_relid), feed->failed_version, feed->failure)));
+}
+
+static void
+apply_control(Scd2Control *control)
+{
+	if (strcmp(control->kind, "enable feed") == 0)
+		scd2_feed_state_enable(control);
+	else if (strcmp(control->kind, "disable feed") == 0)
+	{
+		if (!scd2_backlog_disable(control->feed_id))
+			scd2_feed_state_disable(control->feed_id);
+	}
+	else if (strcmp(control->kind, "begin flow") == 0)
+		scd2_flow_begin(control->flow_id, control->version, control->timestamp);
+	else if (strcmp(control->kind, "resync") == 0)
+		scd2_feed_state_resync(control);
 }
 
 static void
@@ -197,20 +109,15 @@ apply_controls(Scd2Batch *batch)
 		Oid			types[] = {INT8OID};
 		Datum		values[] = {Int64GetDatum(control->control_id)};
 
-		if (strcmp(control->kind, "enable feed") == 0)
-			enable_feed(control);
-		else if (strcmp(control->kind, "disable feed") == 0)
-			disable_feed(control);
-		else if (strcmp(control->kind, "begin flow") == 0)
-			scd2_flow_begin(control->flow_id, control->version, control->timestamp);
-		else if (strcmp(control->kind, "resync") == 0)
-			begin_resync(control);
-		execute("DELETE FROM scd2_internal.control WHERE control_id = $1", 1, types, values, NULL);
+		apply_control(control);
+		if (SPI_execute_with_args("DELETE FROM scd2_internal.control WHERE control_id = $1", 1, types, values, NULL, false, 0) != SPI_OK_DELETE)
+			elog(ERROR, "could not delete from scd2_internal.control");
 	}
 	SPI_finish();
 	CommandCounterIncrement();
 }
 
+/* Those of feeds that have a backlog are in it. */
 static void
 apply_failures(Scd2Batch *batch)
 {
@@ -221,73 +128,101 @@ apply_failures(Scd2Batch *batch)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		feed->goes_on = false;
-		if (feed->failure == NULL || is_disabled(feed->feed_id))
+		if (feed->failure == NULL || scd2_feed_is_disabled(feed->feed_id))
 			continue;
-		record_failure(feed);
-		feed->goes_on = feed->repairs && begin_repair(batch, feed);
+		if (feed->backlog == NULL)
+		{
+			scd2_feed_state_fail(feed->feed_id, feed->failed_version, feed->failure);
+			feed->goes_on = feed->repairs && scd2_feed_state_repair(feed->feed_id, batch->version, batch->version_timestamp);
+		}
 		tell_of_failure(feed);
 	}
 	SPI_finish();
 }
 
-/* A feed's rows in a savepoint: if they fail for good, so does the feed. */
-static void
-write_feed_alone(Scd2Feed *feed)
+/* Its part of the batch, where it belongs. False: somebody's lock is in the way. */
+static bool
+write_feed(Scd2Feed *feed)
+{
+	if (!scd2_feed_lock(feed, 0))
+		return false;
+	scd2_feed_write(feed);
+	return true;
+}
+
+/* The same in a savepoint. "error" becomes why it failed. */
+static bool
+write_feed_alone(Scd2Feed *feed, ErrorData **error)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool written = false;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		scd2_feed_write(feed);
+		written = write_feed(feed);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-
 		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		if (!scd2_feed_error_is_permanent(error))
-			PG_RE_THROW();
+		*error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		feed->failure = MemoryContextStrdup(feed->cxt, error->message);
-		feed->failed_version = feed->first_version;
-		feed->repairs = false;
+		written = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
+	return written;
+}
+
+static bool
+has_something(const Scd2Feed *feed)
+{
+	return feed->rows != NULL || feed->columns_changed || (feed->failure != NULL && feed->backlog != NULL);
+}
+
+/* "alone": each feed in a savepoint. */
+static void
+write_feeds(Scd2Batch *batch, bool alone)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->feeds)
+	{
+		Scd2Feed   *feed = lfirst(lc);
+		ErrorData  *error = NULL;
+
+		feed->goes_on = false;
+		if (!has_something(feed))
+			continue;
+		writing = true;
+		if (scd2_backlog_on_relation(feed->feed_relid) || !(alone ? write_feed_alone(feed, &error) : write_feed(feed)))
+		{
+			writing = false;
+			scd2_backlog_put(batch, feed, error != NULL && error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? NULL : error);
+		}
+		writing = false;
+	}
 }
 
 static void
 write_all(Scd2Batch *batch, bool alone)
 {
-	ListCell   *lc;
-
-	begin_transaction();
+	scd2_backlog_begin();
+	scd2_begin_write();
 	wait_until_visible(batch);
-	foreach(lc, batch->feeds)
-	{
-		Scd2Feed   *feed = lfirst(lc);
-
-		if (feed->rows == NULL && !feed->columns_changed)
-			continue;
-		if (alone)
-			write_feed_alone(feed);
-		else
-			scd2_feed_write(feed);
-	}
+	write_feeds(batch, alone);
 	SCD2_FAIL_POINT("feeds written");
 	apply_controls(batch);
 	apply_failures(batch);
 	scd2_position_write(batch->version, batch->timestamp, batch->captured_end);
 	SCD2_FAIL_POINT("position written");
-	commit_transaction();
+	scd2_commit_write();
+	scd2_backlog_settle();
 }
 
 /*
@@ -307,10 +242,12 @@ settle_failed(Scd2Batch *batch)
 		{
 			feed->failure = NULL;
 			feed->repairs = feed->goes_on = false;
+			if (feed->backlog != NULL)
+				continue;
 			feed->last_version = batch->version;
 			scd2_feed_set_latest(feed->feed_id, batch->version);
 		}
-		else if (feed->failure)
+		else if (feed->failure || (feed->backlog != NULL && !scd2_backlog_goes_on(feed->backlog)))
 			scd2_captured_remove(feed->feed_id);
 	}
 }
@@ -331,9 +268,10 @@ scd2_write_batch(Scd2Batch *batch)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(cxt);
-		if (!scd2_feed_error_is_permanent(CopyErrorData()))
+		if (!writing)
 			PG_RE_THROW();
+		writing = false;
+		MemoryContextSwitchTo(cxt);
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
 		scd2_mark_writes(false);
@@ -351,7 +289,7 @@ scd2_write_batch(Scd2Batch *batch)
 void
 scd2_write_position(Scd2Batch *batch, XLogRecPtr lsn)
 {
-	begin_transaction();
+	scd2_begin_write();
 	scd2_position_write(batch->version, batch->timestamp, lsn);
-	commit_transaction();
+	scd2_commit_write();
 }

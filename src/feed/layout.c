@@ -73,8 +73,9 @@ scd2_layout_find(TupleDesc desc, const char *name)
 	return -1;
 }
 
-static void
-set_layout(Scd2Feed *feed, TupleDesc layout, Scd2Column *columns)
+/* Both are the feed's from now on. In feed->cxt. */
+void
+scd2_layout_set(Scd2Feed *feed, TupleDesc layout, Scd2Column *columns)
 {
 	feed->layout = layout;
 	feed->columns = columns;
@@ -103,7 +104,7 @@ set_layout_of_misfit(Scd2Feed *feed, const char *why)
 
 	for (int i = 0; i < SCD2_META_COLUMNS; i++)
 		TupleDescInitEntry(layout, i + 1, scd2_meta_columns[i].name, scd2_meta_columns[i].type, -1, 0);
-	set_layout(feed, layout, make_columns(SCD2_META_COLUMNS));
+	scd2_layout_set(feed, layout, make_columns(SCD2_META_COLUMNS));
 	feed->misfit = pstrdup(why);
 }
 
@@ -140,7 +141,7 @@ scd2_layout_load(Scd2Feed *feed)
 			columns[n].feed_attnum = i + 1;
 			TupleDescCopyEntry(layout, ++n, rel->rd_att, i + 1);
 		}
-	set_layout(feed, layout, columns);
+	scd2_layout_set(feed, layout, columns);
 	MemoryContextSwitchTo(old);
 	RelationClose(rel);
 }
@@ -314,7 +315,7 @@ append_column(Scd2Feed *feed, Form_pg_attribute att)
 	TupleDescInitEntry(layout, old->natts + 1, NameStr(att->attname), type, typmod, att->attndims);
 	TupleDescInitEntryCollation(layout, old->natts + 1, att->attcollation);
 	columns[old->natts].source_attnum = att->attnum;
-	set_layout(feed, layout, columns);
+	scd2_layout_set(feed, layout, columns);
 	feed->columns_changed = true;
 	return old->natts;
 }
@@ -651,7 +652,7 @@ scd2_layout_settle(Scd2Feed *feed)
 		columns[n].until = feed->columns[i].until;
 		TupleDescCopyEntry(layout, ++n, feed->layout, i + 1);
 	}
-	set_layout(feed, layout, columns);
+	scd2_layout_set(feed, layout, columns);
 	feed->columns_changed = false;
 	MemoryContextSwitchTo(old);
 }

@@ -59,7 +59,7 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *isnull)
 
 #define HOW_FAR_BACK \
 	"SELECT earliest_version, earliest_version - CASE WHEN removed_at IS NULL THEN 0 ELSE 1 END, removed_until, removed_at" \
-	" FROM scd2_internal.feed_state WHERE feed_id = $1"
+	" FROM scd2_internal.feed_start($1) WHERE earliest_version IS NOT NULL"
 
 /*
  * scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_version, OUT earliest_state, OUT

@@ -17,9 +17,9 @@
  * where there is any other index too, all get every row, as the server inserts them. Indexes that are
  * not ready (REINDEX CONCURRENTLY builds them) get none.
  *
- * What may stand on a feed (32_feed_bare.sql) calls nothing but C. Constraints and expressions that came
- * another way are checked and computed, as the owner; functions that are not a superuser's raise
- * (worker/code.c). Triggers do not fire.
+ * What may stand on a feed (32_feed_bare.sql) calls nothing but C. Where something else stands on it, from
+ * version 0.1.0 or a restore, nothing is written: it waits until that is gone. It is looked at once, and
+ * again when the server says that the feed or the leaf changed.
  *
  * Where the layout changed, the feed relation follows here, in the same transaction
  * (follow_columns()).
@@ -27,7 +27,9 @@
  * While much is written the WAL writer is woken now and then: its writes and flushes run beside
  * ours, which would otherwise wait in the middle of a page's eviction. (A tenth of the time.)
  *
- * A lock on a feed is waited for: capture waits with it (scd2.capture shows for whom).
+ * Nobody waits for somebody's lock on a feed: all locks that the write takes are tried first. If one is
+ * not to be had, nothing is written, and the rows wait by themselves (capture/backlog.c). What is met
+ * behind those (a lock on a TOAST table, on a row of a definition) is waited for PATIENCE, no longer.
  */
 #include "postgres.h"
 
@@ -44,6 +46,7 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
@@ -62,8 +65,8 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "feed/kept_layout.h"
 #include "feed/layout.h"
-#include "feed/owners_code.h"
 #include "feed/writer.h"
 #include "fixed.h"
 #include "identity.h"
@@ -72,6 +75,7 @@
 #define ROWS_AT_ONCE	1000
 #define NUDGE_BYTES		((Size) 1024 * 1024)
 #define WRITE_OPTIONS	TABLE_INSERT_SKIP_FSM
+#define PATIENCE		20		/* ms: of who waits for a lock although the others were to be had */
 #define FORMER_NUMBERS	(-10000)	/* below them: columns that were the source's (a restore numbers anew, from -1000 on) */
 
 /* One feed being written. */
@@ -85,7 +89,6 @@ typedef struct Writer
 	ResultRelInfo *rri;
 	bool		only_ours;		/* no index but our BRIN index (and copies that are being made of it) */
 	struct BulkInsertStateData *bistate;
-	bool		checks;			/* there are constraints besides those of the metadata, which hold */
 	MemoryContext rows_cxt;		/* of the rows gathered if they had to be formed anew, reset with each flush */
 	HeapTupleData rows[ROWS_AT_ONCE];
 	TupleTableSlot *slots[ROWS_AT_ONCE];
@@ -211,12 +214,20 @@ is_column(const Scd2Feed *feed, int i)
 	return i >= SCD2_META_COLUMNS && !feed->columns[i].replaced;
 }
 
+/* Has the feed to have a column? Not one that stays out, nor one whose type went, and took it along. */
+static bool
+is_wanted(Scd2Feed *feed, int i)
+{
+	Form_pg_attribute att = TupleDescAttr(feed->layout, i);
+
+	return !scd2_layout_excludes(feed, NameStr(att->attname)) && !scd2_column_type_is_gone(att);
+}
+
 static bool
 lacks_columns(Scd2Feed *feed, TupleDesc desc)
 {
 	for (int i = 0; i < feed->layout->natts; i++)
-		if (is_column(feed, i) && present_name(feed, desc, i) == NULL &&
-			!scd2_layout_excludes(feed, NameStr(TupleDescAttr(feed->layout, i)->attname)))
+		if (is_column(feed, i) && present_name(feed, desc, i) == NULL && is_wanted(feed, i))
 			return true;
 	return false;
 }
@@ -284,11 +295,11 @@ change_columns(Scd2Feed *feed, const char *relation, TupleDesc desc)
 		Form_pg_attribute att = TupleDescAttr(feed->layout, i);
 		const char *present = is_column(feed, i) ? present_name(feed, desc, i) : NULL;
 
-		if (!is_column(feed, i) || (present == NULL && scd2_layout_excludes(feed, NameStr(att->attname))))
+		if (!is_column(feed, i) || (present == NULL && !is_wanted(feed, i)))
 			continue;
 		if (present == NULL)
 			add_column(feed, relation, i);
-		else if (feed->columns[i].replaces >= 0)
+		else if (feed->columns[i].replaces >= 0 && !scd2_column_type_is_gone(att))
 			alter(psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s", relation, quote_identifier(NameStr(att->attname)), type_sql(att)));
 	}
 }
@@ -372,7 +383,6 @@ follow_columns(Scd2Feed *feed, Relation rel)
 	Oid			owner = who_alters(rel);
 	Scd2Identity self;
 
-	scd2_begin_owners_code(rel);
 	LockRelationOid(RelationGetRelid(rel), AccessShareLock);	/* it keeps its name */
 	table_close(rel, RowExclusiveLock);
 	SPI_connect();
@@ -381,29 +391,83 @@ follow_columns(Scd2Feed *feed, Relation rel)
 	rename_columns(feed, relation, desc);
 	change_columns(feed, relation, desc);
 	scd2_become_self_again(&self);
-	scd2_end_owners_code();
 	rel = table_open(feed->feed_relid, RowExclusiveLock);
 	write_columns(feed, RelationGetDescr(rel));
 	table_close(rel, NoLock);
 	SPI_finish();
 }
 
-/* The feed relation, locked, with a column for each of its rows' columns. */
-static Relation
-open_feed_for(Scd2Feed *feed)
+/* alter_change_feed() may have excluded what the relation lacks since it was looked at. */
+static void
+look_for_columns(Scd2Feed *feed, Relation rel)
 {
-	Relation	rel = open_feed(feed);
+	if (!lacks_columns(feed, RelationGetDescr(rel)))
+		return;
+	scd2_layout_read_exclusions(feed);
+	feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
+}
 
-	if (lacks_columns(feed, RelationGetDescr(rel)))
-	{
-		/* alter_change_feed() may have excluded it since. */
-		scd2_layout_read_exclusions(feed);
-		feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
-	}
-	if (!feed->columns_changed)
-		return rel;
-	follow_columns(feed, rel);
-	return open_feed(feed);
+/* With "patience" it is waited for, as long as lock_timeout says. */
+static bool
+lock(Oid relid, LOCKMODE mode, bool patience)
+{
+	if (!patience)
+		return ConditionalLockRelationOid(relid, mode);
+	LockRelationOid(relid, mode);
+	return true;
+}
+
+/* A table and its indexes. */
+static bool
+lock_table(Oid relid, LOCKMODE mode, bool patience)
+{
+	Relation	rel;
+	ListCell   *lc;
+	bool		locked;
+
+	if (!lock(relid, mode, patience))
+		return false;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return true;			/* the write will say so */
+	locked = true;
+	foreach(lc, RelationGetIndexList(rel))
+		locked = locked && lock(lfirst_oid(lc), mode, patience);
+	relation_close(rel, NoLock);
+	return locked;
+}
+
+/* Whoever changes the columns of a feed changes those of all partitions. */
+static bool
+lock_all(Oid relid, bool patience)
+{
+	ListCell   *lc;
+
+	if (!lock_table(relid, AccessExclusiveLock, patience))
+		return false;
+	foreach(lc, find_inheritance_children(relid, NoLock))
+		if (!lock_table(lfirst_oid(lc), AccessExclusiveLock, patience))
+			return false;
+	return true;
+}
+
+/* All locks that writing a feed takes. */
+static bool
+lock_feed(Scd2Feed *feed, bool patience)
+{
+	Relation	rel;
+	bool		locked = true;
+
+	if (!lock(feed->feed_relid, RowExclusiveLock, patience))
+		return false;
+	rel = open_feed(feed);
+	look_for_columns(feed, rel);
+	if (feed->columns_changed)
+		locked = lock_all(feed->feed_relid, patience);
+	else if (feed->rows != NULL)
+		locked = lock_table(leaf_for_batch(feed, rel), RowExclusiveLock, patience);
+	relation_close(rel, NoLock);
+	return locked;
 }
 
 /* Can rows buffered earlier have another value or type in a column? */
@@ -434,6 +498,8 @@ map_leaf(Writer *w)
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 		int			at = att->attisdropped ? -1 : scd2_layout_find(layout, NameStr(att->attname));
 
+		if (at >= 0 && TupleDescAttr(layout, at)->atttypid != att->atttypid && scd2_column_type_is_gone(TupleDescAttr(layout, at)))
+			at = -1;
 		if (at >= 0 && TupleDescAttr(layout, at)->atttypid != att->atttypid)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -447,9 +513,7 @@ map_leaf(Writer *w)
 					 errmsg("column \"%s\" of feed \"%s\" is generated", NameStr(att->attname), RelationGetRelationName(w->leaf))));
 		w->column[i] = at;
 		w->as_is &= at == i && !feed_is_mixed(w->feed, at);
-		w->checks |= i >= SCD2_META_COLUMNS && att->attnotnull;
 	}
-	w->checks |= desc->constr != NULL && desc->constr->num_check > 0;
 }
 
 static bool
@@ -565,7 +629,6 @@ flush_rows(Writer *w)
 		ExecClearTuple(w->slots[i]);
 	MemoryContextReset(w->rows_cxt);
 	w->nslots = 0;
-	scd2_owners_code_gets_on();
 }
 
 /* A value of a column whose type changed, as the type it has now: one that the same text is of. */
@@ -650,8 +713,6 @@ add_row(Writer *w, HeapTuple row)
 	w->rows[w->nslots] = w->as_is ? *row : *form_row(w, row);
 	store_row(&w->rows[w->nslots], slot);
 	slot->tts_tableOid = RelationGetRelid(w->leaf);
-	if (w->checks)
-		ExecConstraints(w->rri, slot, w->estate);
 	if (++w->nslots == ROWS_AT_ONCE)
 		flush_rows(w);
 }
@@ -714,13 +775,11 @@ write_into(Scd2Feed *feed, Relation rel)
 	Scd2Identity self;
 	Writer	   *w;
 
-	scd2_begin_owners_code(leaf);
 	scd2_become(leaf->rd_rel->relowner, &self);		/* whose indexes and checks they are */
 	w = begin_write(feed, leaf);
 	write_rows(w);
 	end_write(w);
 	scd2_become_self_again(&self);
-	scd2_end_owners_code();
 }
 
 typedef struct FeedInWork
@@ -738,25 +797,111 @@ say_which_feed(void *arg)
 			   in_work->source_name, in_work->feed->first_version, in_work->feed->last_version);
 }
 
+/* Raises 55000 if something stands on a feed or the leaf that may not. */
+static void
+check_bare(Scd2Feed *feed, Oid leaf)
+{
+	Oid			types[] = {OIDOID, OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(feed->feed_relid), ObjectIdGetDatum(leaf)};
+
+	if (feed->looked && feed->leaf_relid == leaf)
+		return;
+	feed->looked = true;		/* until we are told otherwise, which can be as soon as catalogs are read */
+	feed->leaf_relid = leaf;
+	SPI_connect();
+	if (SPI_execute_with_args("SELECT u.what, u.fix FROM pg_catalog.unnest(ARRAY[$1, $2]) AS r, scd2_internal.unfit_on(r) AS u LIMIT 1",
+							  2, types, values, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.unfit_on()");
+	if (SPI_processed > 0)
+	{
+		feed->looked = false;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s stands on the feed", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1)),
+				 errhint("%s", SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2))));
+	}
+	SPI_finish();
+}
+
+/* The feed relation changed: what stands on it has to be looked at again. */
+void
+scd2_feed_look_again(Scd2Feed *feed, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == feed->feed_relid || relid == feed->leaf_relid)
+		feed->looked = false;
+}
+
+/* Works at a feed: who has to wait behind the locks that were tried does not wait for long. */
+typedef struct Work
+{
+	FeedInWork	in_work;
+	ErrorContextCallback context;
+	int			nestlevel;
+	MemoryContext cxt;
+	MemoryContext before;
+} Work;
+
+static void
+begin_work(Work *work, const Scd2Feed *feed, int patience)
+{
+	work->cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
+	work->before = MemoryContextSwitchTo(work->cxt);
+	work->in_work = (FeedInWork) {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
+	work->context = (ErrorContextCallback) {.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
+	error_context_stack = &work->context;
+	work->nestlevel = NewGUCNestLevel();
+	(void) set_config_option("lock_timeout", psprintf("%dms", patience == 0 ? PATIENCE : patience),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+static void
+end_work(Work *work)
+{
+	AtEOXact_GUC(false, work->nestlevel);
+	error_context_stack = work->context.previous;
+	MemoryContextSwitchTo(work->before);
+	MemoryContextDelete(work->cxt);
+}
+
 /*
- * Writes the batch's rows of one feed. In a transaction with a snapshot; may be called again for
- * the same rows after a failure. Raises what the server raises.
+ * Locks all that writing the batch's part of a feed takes, if nobody is in the way; "patience": or
+ * leaves the way within so many ms. False: somebody is; some of it may be locked then. In a transaction
+ * with a snapshot. Raises 42P01 if the feed is gone, 23514 if it has no partition for the rows, 55P03 if
+ * patience was in vain.
+ */
+bool
+scd2_feed_lock(Scd2Feed *feed, int patience)
+{
+	Work		work;
+	bool		locked;
+
+	begin_work(&work, feed, patience);
+	locked = lock_feed(feed, patience > 0);
+	end_work(&work);
+	return locked;
+}
+
+/*
+ * Writes the batch's rows of one feed that scd2_feed_lock() has locked, and has its columns follow. May be
+ * called again for the same rows after a failure. Raises what the server raises, and 55000 if something
+ * stands on the feed that may not.
  */
 void
 scd2_feed_write(Scd2Feed *feed)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	FeedInWork	in_work = {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
-	ErrorContextCallback context = {.callback = say_which_feed, .arg = &in_work, .previous = error_context_stack};
+	Work		work;
 	Relation	rel;
 
-	error_context_stack = &context;
-	rel = open_feed_for(feed);
+	begin_work(&work, feed, 0);
+	rel = open_feed(feed);
+	check_bare(feed, feed->rows != NULL ? leaf_for_batch(feed, rel) : feed->feed_relid);
+	if (feed->columns_changed)
+	{
+		follow_columns(feed, rel);
+		rel = open_feed(feed);
+	}
 	if (feed->rows != NULL)
 		write_into(feed, rel);
 	table_close(rel, NoLock);
-	error_context_stack = context.previous;
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
+	end_work(&work);
 }

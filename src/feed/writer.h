@@ -7,6 +7,8 @@
 
 #include "capture/batch.h"
 
+extern bool scd2_feed_lock(Scd2Feed *feed, int patience);
 extern void scd2_feed_write(Scd2Feed *feed);
+extern void scd2_feed_look_again(Scd2Feed *feed, Oid relid);
 
 #endif							/* SCD2_FEED_WRITER_H */

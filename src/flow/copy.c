@@ -214,30 +214,63 @@ copy_under_snapshot(Scd2Work *work, TimestampTz beginning)
 	return snapshot;
 }
 
-/* Capture may wait behind somebody (a VACUUM FULL of the feed) who waits for a lock of ours. */
+/* Do we keep capture from writing the feed? */
+static bool
+keeps_feed_locked(Scd2Flow *flow)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->feed_id)};
+
+	if (SPI_execute_with_args("SELECT FROM scd2_internal.feed f WHERE f.feed_id = $1 AND scd2_internal.keeps_feed_locked(f)", 1, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.keeps_feed_locked()");
+	return SPI_processed > 0;
+}
+
+/* Capture may be kept from what it does by a lock of ours, or by somebody (a VACUUM FULL of the feed) who waits for one. */
 static void
 give_way(Scd2Flow *flow)
 {
-	if (scd2_worker_behind_us(false) != NULL)
+	if (scd2_worker_behind_us(false) != NULL || keeps_feed_locked(flow))
 		ereport(ERROR, (errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 						errmsg("first copy of flow \"%s\" gives way: capture, which it waits for, waits for a lock of its own", flow->name)));
 }
 
+/* Has the flow's feed everything up to a version, or does something of it wait to be written? */
+static bool
+is_complete(Scd2Flow *flow, int64 version)
+{
+	Oid			types[] = {INT4OID};
+	Datum		args[] = {Int32GetDatum(flow->feed_id)};
+	bool		isnull;
+	int64		complete;
+
+	if (SPI_execute_with_args("SELECT scd2_internal.feed_complete($1)", 1, types, args, NULL, false, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.feed_complete()");
+	complete = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	return isnull || complete >= version;
+}
+
 /*
- * Step 2. It takes as long as capture takes; if the workers are told to look whether they are
- * wanted, the copy ends, so that they can.
+ * Step 2. It takes as long as capture takes, to reach the place and to write what it read into the feed;
+ * if the workers are told to look whether they are wanted, the copy ends, so that they can. Returns a
+ * version that everything seen is not behind of, and that the feed has.
  */
-static void
+static int64
 wait_for_capture(Scd2Flow *flow)
 {
 	Scd2Database *db = scd2_my_database();
 	uint32		recheck = pg_atomic_read_u32(&db->recheck);
 	XLogRecPtr	end = scd2_flushed_end();
+	int64		version = -1;
 
 	pgstat_report_activity(STATE_RUNNING, "first copy: waiting for capture");
 	scd2_wake_capture(end);
-	while (pg_atomic_read_u64(&db->captured_lsn) < end)
+	for (;;)
 	{
+		if (version < 0 && pg_atomic_read_u64(&db->captured_lsn) >= end)
+			version = (int64) pg_atomic_read_u64(&db->version);
+		if (version >= 0 && is_complete(flow, version))
+			break;
 		if (ConditionVariableTimedSleep(&db->progress, 100, PG_WAIT_EXTENSION))
 		{
 			ConditionVariableCancelSleep();
@@ -250,6 +283,7 @@ wait_for_capture(Scd2Flow *flow)
 		scd2_wake_capture(end);
 	}
 	ConditionVariableCancelSleep();
+	return version;
 }
 
 /* The last TRUNCATE after version V that S saw; false if there is none. */
@@ -421,7 +455,7 @@ read_source_events(Scd2Work *work, int64 version, RowsFate *fate)
 	snapshot = OidFunctionCall0(F_PG_CURRENT_SNAPSHOT);
 	if (fate != NULL)
 	{
-		wait_for_capture(flow);
+		(void) wait_for_capture(flow);
 		*fate = fate_of_rows(flow, version, snapshot);
 	}
 	if (fate == NULL || *fate == ROWS_STAYED)
@@ -478,9 +512,8 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 	args[1] = Int64GetDatum(state->begin_version);
 	if (!flow->once && fate == ROWS_STAYED)
 	{
-		wait_for_capture(flow);
+		args[1] = Int64GetDatum(wait_for_capture(flow));
 		args[0] = Int64GetDatum(Max(captured, state->begin_version));
-		args[1] = Int64GetDatum((int64) pg_atomic_read_u64(&scd2_my_database()->version));
 		args[3] = TimestampTzGetDatum(state->begin_timestamp);
 		scd2_read_arrivals(work, SCD2_READ_SEEN, 4, args);
 	}
@@ -590,7 +623,7 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 		scd2_delete_all(flow);
 		work->inserted = 0;
 		snapshot_text = copy_under_snapshot(work, state->begin_timestamp);
-		wait_for_capture(flow);
+		(void) wait_for_capture(flow);
 		snapshot = OidFunctionCall1(F_PG_SNAPSHOT_IN, CStringGetDatum(snapshot_text));
 		if (!scd2_last_truncate_seen(flow, state->begin_version, snapshot, &truncate, &truncated_at))
 			break;

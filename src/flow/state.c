@@ -35,9 +35,10 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
 	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL," \
-	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0), s.rereads" \
+	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0), s.rereads, k.complete_version" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
-	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id WHERE s.flow_id = $1"
+	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id" \
+	" LEFT JOIN scd2_internal.feed_backlog AS k ON k.feed_id = f.feed_id WHERE s.flow_id = $1"
 
 static Datum
 column(int n, bool *isnull)
@@ -86,6 +87,9 @@ scd2_state_read(Scd2FlowState *state)
 		state->snapshot_at = 0;
 	state->repaired = DatumGetInt64(column(15, &isnull));
 	state->rereads = DatumGetBool(column(16, &isnull));
+	state->complete = DatumGetInt64(column(17, &isnull));
+	if (isnull)
+		state->complete = PG_INT64_MAX;
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }

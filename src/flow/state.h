@@ -20,6 +20,7 @@ typedef struct Scd2FlowState
 	int64		watermark_version;
 	TimestampTz watermark_timestamp;
 	int64		gap;			/* first version that the feed lacks: the flow stops before it */
+	int64		complete;		/* what comes behind it of the feed waits to be written; PG_INT64_MAX: nothing does */
 	bool		rereads;		/* its copy adds to what is there */
 	int64		repaired;		/* the feed's rows up to this version do not lie in its order */
 	int64		batches;

@@ -116,9 +116,9 @@ CREATE TABLE scd2_internal.feed_state (
     state            text NOT NULL CHECK (state IN ('running', 'failed')),
     enabled_version  bigint NOT NULL,                   -- the version before the first that can be in the feed
     enabled_at       timestamptz NOT NULL,
-    earliest_version bigint NOT NULL,                   -- lowest legal start: enabled_version, or more after retention
-    removed_until    timestamptz,                       -- commit time of the last change that was removed,
-    removed_at       timestamptz,                       -- and when that was; NULL: none yet
+    earliest_version bigint NOT NULL,                   -- lowest legal start: enabled_version; more where version 0.1.0
+    removed_until    timestamptz,                       -- has removed old changes. What was removed since: table
+    removed_at       timestamptz,                       -- "removal"
     gap              int8range,                         -- versions that are missing; upper bound NULL while it lasts
     broken_at        bigint,                            -- the first of them that flows have to wait before; NULL: they need not
     resync_version   bigint,                            -- the repair has begun: it brings the differences as this version,
@@ -131,6 +131,38 @@ CREATE TABLE scd2_internal.feed_state (
     error_at         timestamptz,
     home             uuid NOT NULL DEFAULT scd2_internal.home()
 );
+
+-- What was removed of a feed because it was old. Apart from feed_state: vacuum_feed() writes it in its caller's
+-- transaction, and capture must not wait for that.
+CREATE TABLE scd2_internal.removal (
+    feed_id          integer PRIMARY KEY,
+    earliest_version bigint NOT NULL,                   -- the first that is left (before: feed_state.earliest_version)
+    removed_until    timestamptz,                       -- commit time of the last change that was removed,
+    removed_at       timestamptz NOT NULL               -- and when that was
+);
+
+-- Feeds that cannot be written now: capture keeps what comes in "backlog", and writes it where it belongs when it can
+-- (src/capture/backlog.c). No row: nothing waits. Written by capture alone.
+CREATE TABLE scd2_internal.feed_backlog (
+    feed_id          integer PRIMARY KEY,
+    complete_version bigint NOT NULL,                   -- the feed has everything up to this version
+    bytes            bigint NOT NULL,
+    since            timestamptz NOT NULL DEFAULT clock_timestamp(),
+    error            text,                              -- because of which it waits; NULL: a lock
+    gap_version      bigint,                            -- the feed is captured no longer: it has a gap from here on, once all
+    gap_reason       text,                              -- that waits is written
+    disabled         boolean NOT NULL DEFAULT false     -- likewise: it was disabled
+);
+CREATE TABLE scd2_internal.backlog (
+    feed_id       integer,
+    n             bigint,
+    kind          "char" NOT NULL,                      -- what the entry is: see there
+    first_version bigint NOT NULL,
+    last_version  bigint NOT NULL,
+    content       bytea NOT NULL,
+    PRIMARY KEY (feed_id, n)
+);
+ALTER TABLE scd2_internal.backlog ALTER content SET STORAGE EXTERNAL;
 
 -- Repairs of gaps: what was missing came as the changes of one version.
 CREATE TABLE scd2_internal.reconstruction (

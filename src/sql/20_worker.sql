@@ -52,7 +52,7 @@ BEGIN
                    AND f.known_changes <> (SELECT l.changes FROM scd2_internal.feed_layout l WHERE l.feed_id = f.feed_id)
                    OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0')
                        AND s.snapshot_at >= since IS NOT TRUE
-                   ELSE s.watermark_version < least(sync_pending.version,
+                   ELSE scd2_internal.feed_complete(f.feed_id) < sync_pending.version OR s.watermark_version < least(sync_pending.version,
                        coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
@@ -90,7 +90,33 @@ BEGIN
         FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.source_relid
         WHERE s.resync_version IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') LIMIT 1;
     END IF;
+    IF pending IS NULL AND targets IS NULL THEN
+        SELECT format('feed of %s', f.source_relid::regclass) INTO pending
+        FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.feed_relid
+        WHERE b.complete_version < sync_pending.version AND has_table_privilege(caller, c.oid, 'SELECT') LIMIT 1;
+    END IF;
     RETURN pending;
+END $$;
+
+-- What sync() waits for, of feeds that the caller may read or has flows from; raises 55P03 if it is the caller's own transaction.
+CREATE FUNCTION scd2_internal.sync_waits_for(caller oid, OUT why text, OUT fix text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f scd2_internal.feed;
+BEGIN
+    FOR f IN SELECT x.* FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed x USING (feed_id) JOIN pg_class c ON c.oid = x.feed_relid
+             WHERE has_table_privilege(caller, c.oid, 'SELECT')
+                OR EXISTS (SELECT FROM scd2_internal.flow w WHERE w.feed_id = x.feed_id AND pg_has_role(caller, scd2_internal.flow_owner(w), 'USAGE'))
+             ORDER BY b.since
+    LOOP
+        PERFORM scd2_internal.refuse('55P03', 'scd2.sync() would wait for a lock of its own transaction',
+                format('Changes of table "%s" wait to be written into its feed, which this session has locked.', scd2_internal.label(f.source_relid)), 'COMMIT; SELECT scd2.sync();')
+            WHERE scd2_internal.keeps_feed_locked(f);
+        IF why IS NULL THEN
+            SELECT format('Changes of table "%s" wait to be written into its feed: %s.', scd2_internal.label(f.source_relid), rtrim(w.why, '.')), w.fix INTO why, fix
+            FROM scd2_internal.feed_waits_for(f) w;
+        END IF;
+    END LOOP;
 END $$;
 
 -- BEFORE statement trigger of feeds and targets: 55000 unless the worker writes, or the owner with

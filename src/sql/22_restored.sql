@@ -56,6 +56,18 @@ $$;
 COMMENT ON FUNCTION scd2_internal.fail_missing_feeds(bigint) IS
     'Declares the gap of feeds that were restored without their relation';
 
+-- What waited to be written is not in the dump: it is made of oids. So the feed lacks it.
+CREATE FUNCTION scd2_internal.fail_waiting_feeds() RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE scd2_internal.feed_state s SET state = 'failed', gap = int8range(least(lower(s.gap), b.complete_version + 1), NULL),
+        broken_at = least(s.broken_at, b.complete_version + 1), resync_version = NULL,
+        error = 'changes waited to be written when the dump was made', error_at = clock_timestamp()
+    FROM scd2_internal.feed_backlog b WHERE b.feed_id = s.feed_id;
+    DELETE FROM scd2_internal.feed_backlog;
+$$;
+COMMENT ON FUNCTION scd2_internal.fail_waiting_feeds() IS
+    'Declares the gap of feeds whose changes waited to be written when a dump was made';
+
 -- Their control records are not in the dump: as if they had been lost with the log.
 CREATE FUNCTION scd2_internal.recall_controls() RETURNS bigint
     LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -93,6 +105,7 @@ BEGIN
     PERFORM scd2_internal.renumber_known();
     PERFORM scd2_internal.renumber_columns();
     PERFORM scd2_internal.fail_missing_feeds(p.version);
+    PERFORM scd2_internal.fail_waiting_feeds();
     PERFORM scd2_internal.close_all_rows();
     PERFORM scd2_internal.follow_all_as_of();
     UPDATE scd2_internal.feed_state SET home = scd2_internal.home();

@@ -53,7 +53,9 @@ CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT rel
           FROM unnest(relations, modes) r (oid, mode)
                JOIN pg_locks k ON k.locktype = 'relation' AND k.relation = r.oid AND k.granted
                    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-                   AND (r.mode = 'ACCESS EXCLUSIVE' OR k.mode NOT IN ('AccessShareLock', 'RowShareLock'))
+                   AND CASE r.mode WHEN 'ACCESS EXCLUSIVE' THEN true
+                                   WHEN 'ROW EXCLUSIVE' THEN k.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock')
+                                   ELSE k.mode NOT IN ('AccessShareLock', 'RowShareLock') END
           UNION ALL
           SELECT c.oid, k.pid, k.virtualtransaction, 'been renaming its schema'
           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -90,8 +90,10 @@ DECLARE
     bound bigint;
     proof name;
 BEGIN
-    SELECT p.version + 1 INTO bound FROM scd2_internal.position p;
-    IF bound <= last.first_version OR NOT scd2_internal.has_rows(last.leaf) THEN
+    -- (One statement: a backlog begins with a version above the position's.)
+    SELECT p.version + 1 INTO bound FROM scd2_internal.position p
+    WHERE NOT EXISTS (SELECT FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) WHERE f.feed_relid = feed);
+    IF bound IS NULL OR bound <= last.first_version OR NOT scd2_internal.has_rows(last.leaf) THEN
         RETURN NULL;
     END IF;
     IF NOT scd2_internal.has_brin_index(last.leaf) THEN
@@ -111,7 +113,7 @@ BEGIN
     RETURN bound;
 END $$;
 COMMENT ON FUNCTION scd2_internal.cut_locked_feed(oid) IS
-    'Ends the last partition of a feed and begins another, for versions from the returned one on. NULL, and nothing done: it has no rows, or no BRIN index to prove its range with. '
+    'Ends the last partition of a feed and begins another, for versions from the returned one on. NULL, and nothing done: it has no rows, no BRIN index to prove its range with, or changes that wait to be written. '
     'The caller has locked both against everybody. Errors: 55000 the owner has written rows of versions that are yet to come.';
 
 CREATE FUNCTION scd2_internal.cut_feed(feed oid) RETURNS bigint

@@ -59,14 +59,32 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.check_rows_open(oid, oid) IS
     'Errors: 42501 if row level security hides all rows of a feed from the caller.';
 
+-- The one place that says up to where a feed can be read: what of it is kept aside (feed_backlog) is not in it yet. As
+-- the statement's snapshot has it. It only grows.
+CREATE FUNCTION scd2_internal.feed_complete(feed integer) RETURNS bigint
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT least(p.version, b.complete_version)
+    FROM scd2_internal.position p LEFT JOIN scd2_internal.feed_backlog b ON b.feed_id = feed
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_complete(integer) IS
+    'Up to this version a feed has everything that was captured (gaps apart). NULL: nothing was captured in this database yet';
+
+CREATE FUNCTION scd2_internal.feed_start(feed integer, OUT earliest_version bigint, OUT removed_until timestamptz, OUT removed_at timestamptz)
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT greatest(s.earliest_version, r.earliest_version), greatest(s.removed_until, r.removed_until), greatest(s.removed_at, r.removed_at)
+    FROM scd2_internal.feed_state s LEFT JOIN scd2_internal.removal r USING (feed_id) WHERE s.feed_id = feed
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_start(integer) IS
+    'The first version that can be asked of a feed; commit time of the last change that was removed, and when that was, NULL: none was. NULLs: capture has not reached the feed yet';
+
 -- A feed that capture has not reached yet begins at a version that is not given out yet.
 CREATE FUNCTION scd2_internal.feed_extent(id integer, OUT enabled_version bigint, OUT enabled_at timestamptz,
     OUT earliest_version bigint, OUT latest_version bigint, OUT gap int8range)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(s.enabled_version, p.version, 0), coalesce(s.enabled_at, p.commit_timestamp, '-infinity'),
-        coalesce(s.earliest_version, p.version, 0), coalesce(p.version, 0), s.gap
+        coalesce(b.earliest_version, p.version, 0), coalesce(scd2_internal.feed_complete(id), 0), s.gap
     FROM (VALUES (id)) i LEFT JOIN scd2_internal.position p ON p.singleton
-        LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id
+        LEFT JOIN scd2_internal.feed_state s ON s.feed_id = id LEFT JOIN scd2_internal.feed_start(id) b ON true
 $$;
 COMMENT ON FUNCTION scd2_internal.feed_extent(integer) IS
     'Since when a feed is, what of it can be read, and which versions it lacks.';
@@ -98,6 +116,19 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.gap_remedy(scd2_internal.feed, int8range) IS
     'For hints: what repairs a gap, or reads on behind one that is closed.';
+
+CREATE FUNCTION scd2_internal.refuse_incomplete(f scd2_internal.feed, complete bigint) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    waits record;
+BEGIN
+    SELECT w.* INTO waits FROM scd2_internal.feed_waits_for(f) w;
+    PERFORM scd2_internal.refuse('55000',
+        format('the change data feed of table "%s" has no changes after version %s yet', scd2_internal.label(f.source_relid), complete),
+        format('They wait to be written: %s.', rtrim(coalesce(waits.why, 'try again'), '.')), coalesce(waits.fix, 'SELECT * FROM scd2.feeds;'));
+END $$;
+COMMENT ON FUNCTION scd2_internal.refuse_incomplete(scd2_internal.feed, bigint) IS
+    'Raises 55000: what was asked for waits to be written, and what for.';
 
 -- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
 -- it.
@@ -174,6 +205,8 @@ BEGIN
     -- The version at which a feed was enabled is a legal start, but no change of it is in the feed (a relation that is
     -- used again may have one of the former feed).
     first_version := greatest(starting_version, earliest, extent.enabled_version + 1);
+    PERFORM scd2_internal.refuse_incomplete(f, extent.latest_version)
+        WHERE extent.latest_version < scd2.latest_version() AND (ending_version > extent.latest_version OR ending_timestamp IS NOT NULL);
     last_version := least(ending_version, extent.latest_version);
     IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp,
         ending_timestamp) THEN

@@ -14,6 +14,15 @@ COMMENT ON FUNCTION scd2._wait_captured(interval) IS
     'Part of table_at: waits until everything in the log up to now is captured. Errors: 55000 if no worker captures, '
     '57014 at the timeout.';
 
+CREATE FUNCTION scd2._wait_complete(source regclass) RETURNS void
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+CREATE FUNCTION scd2_internal._wait_complete(caller oid, source regclass) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.wait_complete(f, scd2.latest_version()) FROM scd2_internal.readable_feed(caller, source) f
+$$;
+COMMENT ON FUNCTION scd2._wait_complete(regclass) IS
+    'Part of table_at: waits until the feed of a table has everything that was captured before the call. Errors: 55000 it waits to be written.';
+
 CREATE FUNCTION scd2._truncated(version bigint, source regclass) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -32,6 +41,7 @@ DECLARE
     r record;
 BEGIN
     PERFORM scd2._wait_captured('1 min');
+    PERFORM scd2._wait_complete(source);
     r := scd2._feed_range(source, after_version, NULL, after_timestamp, NULL, true);
     IF upper_inf(r.gap) OR upper(r.gap) - 1 > coalesce(after_version, r.first_version) THEN
         RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('changes of table %s are missing since then', source),
@@ -148,17 +158,17 @@ BEGIN
     IF after_version IS NULL AND after_timestamp IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'the version of table_at must not be null';
     END IF;
+    -- Before the feed is held: capture may have to lock it.
+    PERFORM scd2._wait_captured('1 min');
+    PERFORM scd2._wait_complete(relation);
     r := scd2._feed_range(relation, after_version, NULL, after_timestamp, NULL, true);
     IF r.feed = relation THEN
         RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('%s is a change data feed, not a source', relation);
     END IF;
     PERFORM scd2._check_table_at(relation, r.feed);
-    IF after_version > r.last_version THEN
-        PERFORM scd2._wait_captured('1 min');
-        IF after_version > scd2.latest_version() THEN
-            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('version %s is yet to come', after_version),
-                DETAIL = format('The latest version is %s.', scd2.latest_version());
-        END IF;
+    IF after_version > scd2.latest_version() THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('version %s is yet to come', after_version),
+            DETAIL = format('The latest version is %s.', scd2.latest_version());
     END IF;
     IF scd2._reads_as_owner(relation) THEN
         RETURN QUERY SELECT t.* FROM scd2._read_rows_now(source, relation, scd2._table_at_query(relation, r.feed), after_version, after_timestamp) t;

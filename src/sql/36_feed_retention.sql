@@ -97,10 +97,14 @@ BEGIN
     FOR i IN 1 .. coalesce(cardinality(gone.leaves), 0) LOOP
         EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(gone.leaves[i]));
     END LOOP;
-    UPDATE scd2_internal.feed_state s
-    SET earliest_version = greatest(s.earliest_version, gone.upto + 1), removed_until = greatest(s.removed_until, gone.ended), removed_at = clock_timestamp()
-    WHERE s.feed_id = f.feed_id AND gone.upto IS NOT NULL;
-    RETURN gone.upto IS NOT NULL;
+    IF gone.upto IS NULL THEN
+        RETURN false;
+    END IF;
+    INSERT INTO scd2_internal.removal AS r (feed_id, earliest_version, removed_until, removed_at)
+    VALUES (f.feed_id, gone.upto + 1, gone.ended, clock_timestamp())
+    ON CONFLICT (feed_id) DO UPDATE SET earliest_version = greatest(r.earliest_version, excluded.earliest_version),
+        removed_until = greatest(r.removed_until, excluded.removed_until), removed_at = excluded.removed_at;
+    RETURN true;
 END $$;
 COMMENT ON FUNCTION scd2_internal.remove_leaves(scd2_internal.feed, timestamptz) IS
     'Drops the old partitions of a feed that nobody holds. The caller holds ACCESS EXCLUSIVE on the feed and these partitions. Returns whether there was one. Errors: 2BP01 other objects depend on a partition.';

@@ -155,7 +155,7 @@ CREATE FUNCTION scd2_internal._covered(caller oid, name name, version bigint) RE
 DECLARE
     r scd2_internal.reader := scd2_internal.own_reader(caller, name);
 BEGIN
-    UPDATE scd2_internal.reader x SET read_version = least(version, (SELECT p.version FROM scd2_internal.position p)) WHERE x.name = r.name AND version >= x.version;
+    UPDATE scd2_internal.reader x SET read_version = least(version, scd2_internal.feed_complete(x.feed_id)) WHERE x.name = r.name AND version >= x.version;
 END $$;
 COMMENT ON FUNCTION scd2._covered(name, bigint) IS 'Part of read_changes: notes how far a read went.';
 
@@ -218,7 +218,7 @@ DECLARE
     r scd2_internal.reader := scd2_internal.lock_reader(caller, name);
     latest bigint;
 BEGIN
-    SELECT p.version INTO latest FROM scd2_internal.position p;
+    latest := scd2_internal.feed_complete(r.feed_id);
     version := coalesce(version, r.read_version, r.version);
     IF version < r.version THEN
         PERFORM scd2_internal.refuse('22023', format('reader "%s" is at version %s already', name, r.version),

@@ -255,6 +255,9 @@ BEGIN
     IF f.feed_id IS NULL OR f.disabled OR s.resync_version IS NULL THEN
         RETURN;
     END IF;
+    IF scd2_internal.feed_complete(id) < s.resync_version THEN       -- what came before waits to be written
+        RETURN;
+    END IF;
     behind := scd2_internal.column_behind(f);
     IF behind IS NOT NULL THEN              -- capture has not followed the source's columns yet
         IF clock_timestamp() > s.resync_timestamp + interval '1 minute'

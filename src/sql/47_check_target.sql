@@ -357,7 +357,7 @@ BEGIN
             why := SQLERRM;
         END;
     ELSIF why IS NULL THEN
-        PERFORM scd2._wait_captured('1 min');
+        PERFORM scd2_internal.wait_for_feeds(target);
         BEGIN
             beside := scd2_internal.rebuild_beside(target, first, since_version => sources.version, since => sources.at);
             RETURN QUERY SELECT d.* FROM scd2_internal.findings(target, scd2_internal.difference_query(target, beside, scd2_internal.target_columns_kept(target), first, sources.at)) AS d;

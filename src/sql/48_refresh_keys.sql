@@ -67,7 +67,7 @@ BEGIN
     PERFORM scd2_internal.check_can_rebuild(target, 'full_refresh of some keys');
     PERFORM scd2_internal.check_refresh_keys(target, key_filter);
     SELECT f.* INTO first FROM scd2_internal.flow AS f WHERE f.target_relid = target ORDER BY f.flow_id LIMIT 1;
-    PERFORM scd2._wait_captured('1 min');
+    PERFORM scd2_internal.wait_for_feeds(target);
     beside := scd2_internal.rebuild_beside(target, first, key_filter, allow_loss);
     statements := scd2_internal.replace_statements(target, beside, scd2_internal.target_columns_kept(target),
         CASE WHEN first.scd_type = 2 THEN first.keys || first.start_column ELSE first.keys END,

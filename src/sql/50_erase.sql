@@ -325,6 +325,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM scd2._wait_captured('1 min');
+    PERFORM scd2_internal.wait_complete(f, scd2.latest_version()) FROM scd2_internal.feed f WHERE f.source_relid = source AND NOT f.disabled;
     seen := format('(t._commit_version <= %s OR pg_catalog.pg_visible_in_snapshot(t._xid, %L))', scd2._foreign_until(), look.snapshot);
     IF scd2_internal.as_owner(feed, format('SELECT true FROM %s t WHERE %s AND NOT %s LIMIT 1', feed::regclass, scd2_internal.key_condition(feed, key), seen), 0)::boolean THEN
         PERFORM scd2_internal.refuse('40001', format('a row with the key came back into table "%s" while it was erased', scd2_internal.label(source)));

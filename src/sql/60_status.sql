@@ -48,24 +48,41 @@ $$;
 COMMENT ON FUNCTION scd2._wal_position() IS
     'Part of the views: where the server''s log ends; on a standby, how far it is replayed.';
 
--- Sizes without waiting for locks longer than pg_total_relation_size does.
+-- Sizes of what nobody has locked against everybody: who looks why a feed waits must not wait himself.
 CREATE FUNCTION scd2._feed_size(feed oid, OUT rows bigint, OUT bytes bigint)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(sum(greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint)), 0)::bigint,
-        coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+        coalesce(sum(CASE WHEN NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'relation' AND l.relation = c.oid AND l.mode = 'AccessExclusiveLock'
+                                             AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                                             AND l.pid IS DISTINCT FROM pg_backend_pid())
+                     THEN pg_total_relation_size(c.oid) END), 0)::bigint
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = feed
 $$;
 COMMENT ON FUNCTION scd2._feed_size(oid) IS
     'Part of the views: rows (as the statistics have them) and bytes of a feed with its indexes.';
 
+CREATE FUNCTION scd2._feed_waits_for(feed_id integer) RETURNS text
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE STRICT;
+CREATE FUNCTION scd2_internal._feed_waits_for(caller oid, feed_id integer) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT w.why FROM scd2_internal.feed f, scd2_internal.feed_waits_for(f) w
+    WHERE f.feed_id = $2 AND (pg_has_role(caller, 'pg_monitor', 'USAGE')
+        OR EXISTS (SELECT FROM pg_class c WHERE c.oid IN (f.source_relid::oid, f.feed_relid::oid) AND pg_has_role(caller, c.relowner, 'USAGE')))
+$$;
+COMMENT ON FUNCTION scd2._feed_waits_for(integer) IS
+    'Part of the views: why changes of a feed of a table that you own wait to be written (members of pg_monitor: any), NULL: they do not.';
+
 -- The feeds, with what both scd2.feeds and scd2.flows need.
 CREATE VIEW scd2_internal.feed_status AS
-    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, s.earliest_version, s.removed_at, s.gap, s.broken_at,
-           s.resync_version, s.error, s.error_at,
-           least(p.version, coalesce(scd2._feed_latest(f.feed_id), p.version)) AS latest_version,
+    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, b.earliest_version, b.removed_at, s.gap, s.broken_at,
+           s.resync_version, s.error, s.error_at, k.complete_version, k.bytes AS backlog_bytes, k.since AS waits_since,
+           least(p.version, greatest(scd2._feed_latest(f.feed_id), k.last_version)) AS latest_version,
            sc.oid AS source_there, fc.oid AS feed_there, coalesce(sc.relowner, fc.relowner) AS owner
     FROM scd2_internal.feed f
          LEFT JOIN scd2_internal.feed_state s USING (feed_id)
+         LEFT JOIN LATERAL scd2_internal.feed_start(f.feed_id) b ON true
+         LEFT JOIN LATERAL (SELECT x.*, (SELECT e.last_version FROM scd2_internal.backlog e WHERE e.feed_id = x.feed_id ORDER BY e.n DESC LIMIT 1) AS last_version
+                            FROM scd2_internal.feed_backlog x WHERE x.feed_id = f.feed_id) k ON true
          LEFT JOIN scd2_internal.position p ON p.singleton
          LEFT JOIN pg_class sc ON sc.oid = f.source_relid
          LEFT JOIN pg_class fc ON fc.oid = f.feed_relid
@@ -86,7 +103,8 @@ CREATE VIEW scd2.feeds WITH (security_barrier) AS
                current_setting('pg_scd2.feed_retention', true)::interval) AS retention,
            (SELECT h.who FROM scd2_internal.feed_holder h WHERE h.feed_id = f.feed_id
             ORDER BY h.version, h.who LIMIT 1) AS held_by,
-           f.removed_at AS last_vacuum, f.gap
+           f.removed_at AS last_vacuum, f.gap, CASE WHEN f.enabled_version IS NOT NULL THEN greatest(coalesce(f.complete_version, f.latest_version), f.enabled_version) END AS complete_version,
+           coalesce(f.backlog_bytes, 0) AS backlog_bytes, scd2._feed_waits_for(f.feed_id) AS waits_for
     FROM scd2_internal.feed_status f, scd2._feed_size(f.feed_relid) z
     WHERE pg_has_role(f.owner, 'USAGE') OR pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW scd2.feeds IS 'The change data feeds of tables that you own (members of pg_monitor: all)';

@@ -254,6 +254,11 @@ CREATE FUNCTION scd2_internal.feed_problems()
     SELECT f.owner, f.name, format('%s stands on its change data feed', u.what), NULL, u.why, u.fix
     FROM f, scd2_internal.unfit_on_feed(f.feed_there) u WHERE f.there IS NOT NULL
     UNION ALL
+    SELECT f.owner, f.name, format('its changes since version %s wait to be written into its feed', f.complete_version + 1), NULL,
+        format('%s. %s since %s; more than pg_scd2.feed_backlog (%s) will be a gap.', upper(left(w.why, 1)) || rtrim(substr(w.why, 2), '.'), pg_size_pretty(f.backlog_bytes), f.waits_since,
+            current_setting('pg_scd2.feed_backlog', true)), w.fix
+    FROM f JOIN scd2_internal.feed d USING (feed_id), scd2_internal.feed_waits_for(d) w WHERE f.complete_version IS NOT NULL
+    UNION ALL
     SELECT f.owner, f.name, 'it is unlogged, so its changes are not captured', NULL, NULL,
         format('ALTER TABLE %s SET LOGGED;', f.name) FROM f WHERE f.relpersistence = 'u'
     UNION ALL

@@ -48,6 +48,9 @@
 /* How soon the worker that is at home looks again whether a helper is done. */
 #define HELPED			INT64CONST(1000)
 
+/* How soon a first copy is tried again whose feed has changes that wait to be written. */
+#define COMPLETE_EVERY	(100 * INT64CONST(1000))
+
 /* A flow as this worker knows it. */
 typedef struct KnownFlow
 {
@@ -215,7 +218,10 @@ reload(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* The version up to which a flow can be applied now. */
+/*
+ * The version up to which a flow can be applied now. Under the flow's lock that is sure, else a guess: a
+ * feed of which shared memory knows nothing may have changes that wait to be written.
+ */
 static int64
 latest_version(KnownFlow *known)
 {
@@ -224,7 +230,7 @@ latest_version(KnownFlow *known)
 
 	if (latest < 0 || latest > captured)
 		latest = captured;
-	return Min(latest, known->state.gap - 1);
+	return Min(Min(latest, known->state.complete), known->state.gap - 1);
 }
 
 /*
@@ -411,6 +417,11 @@ do_work(KnownFlow *known)
 	}
 	else if (state->phase == 'c' && state->gap == PG_INT64_MAX)
 	{
+		if (state->complete != PG_INT64_MAX)
+		{
+			known->not_before = GetCurrentTimestamp() + COMPLETE_EVERY; /* a copy would wait for it, and hold what it has */
+			return;
+		}
 		if (known->flow != NULL)
 			known->flow->stale = true;	/* the source may have lost columns since */
 		lock_feed(known);

@@ -47,6 +47,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "capture/backlog.h"
 #include "capture/batch.h"
 #include "capture/captured.h"
 #include "capture/decoder.h"
@@ -184,9 +185,9 @@ publish_captured(void)
 {
 	ListCell   *lc;
 
-	scd2_feed_forget_all();
 	foreach(lc, scd2_captured_feeds())
-		scd2_feed_set_latest(((Scd2Feed *) lfirst(lc))->feed_id, batch->version);
+		if (((Scd2Feed *) lfirst(lc))->backlog == NULL)
+			scd2_feed_set_latest(((Scd2Feed *) lfirst(lc))->feed_id, batch->version);
 }
 
 static void
@@ -208,6 +209,8 @@ open_everything(Scd2Position *position)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	scd2_captured_init(TopMemoryContext);
+	scd2_feed_forget_all();
+	scd2_backlog_load();
 	scd2_captured_load(batch);
 	publish_captured();
 	MemoryContextSwitchTo(TopMemoryContext);
@@ -241,7 +244,7 @@ publish_feeds(void)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->rows == NULL)
+		if (feed->rows == NULL || feed->backlog != NULL)
 			continue;
 		/* What a feed that failed has of its last version does not count. */
 		scd2_feed_set_latest(feed->feed_id, feed->failure ?
@@ -390,9 +393,24 @@ work(void)
 	return reached_end;
 }
 
-/* Waits for commits; see "Wake-up" above. */
+/* Between batches what waits is written where it belongs. Returns when to do so again; 0: nothing waits. */
+static TimestampTz
+drain(void)
+{
+	TimestampTz again;
+
+	if (!scd2_backlog_any())
+		return 0;
+	check_not_marked();
+	scd2_decoder_settle_caches();
+	if (scd2_backlog_drain(batch, &again))
+		pgstat_report_stat(false);
+	return again;
+}
+
+/* Waits for commits; see "Wake-up" above. "again": not beyond this time, 0: that of nothing. */
 static void
-rest(void)
+rest(TimestampTz again)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -410,7 +428,7 @@ rest(void)
 		scd2_memory_give_back();
 		last_give_back = now;
 	}
-	scd2_worker_wait(scd2_naptime);
+	scd2_worker_wait(again == 0 ? scd2_naptime : Min(scd2_naptime, Max(1, (again - now) / 1000)));
 }
 
 static void
@@ -429,6 +447,7 @@ run(void)
 	Scd2Position position;
 	bool		reached_end;
 	bool		told = false;
+	TimestampTz again;
 
 	memset(&position, 0, sizeof(position));
 	scd2_require_settings();
@@ -446,8 +465,9 @@ run(void)
 		if (!told)
 			scd2_worker_succeeded();
 		told = true;
+		again = drain();
 		if (reached_end)
-			rest();
+			rest(again);
 		else
 			scd2_worker_wait(0);
 		set_decoding_memory();

@@ -180,10 +180,22 @@ scd2_worker_behind_us(bool all)
 			   1, types, values, NULL);
 }
 
+/* One column of what scd2_internal.sync_waits_for() says; NULL: nothing. */
+static char *
+waits_for(const Sync *sync, const char *column)
+{
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(sync->caller)};
+
+	return ask(psprintf("SELECT %s FROM scd2_internal.sync_waits_for($1)", column), 1, types, values, NULL);
+}
+
 static void
-check_own_locks(void)
+check_own_locks(const Sync *sync)
 {
 	char	   *mine = scd2_worker_behind_us(true);
+
+	(void) waits_for(sync, "why");
 
 	if (mine)
 		ereport(ERROR,
@@ -193,6 +205,22 @@ check_own_locks(void)
 				 errhint("COMMIT; SELECT scd2.sync();")));
 }
 
+static void
+raise_timeout(const Sync *sync)
+{
+	char	   *why;
+	char	   *fix;
+
+	ConditionVariableCancelSleep();
+	why = waits_for(sync, "why");
+	fix = waits_for(sync, "fix");
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("scd2.sync() reached its timeout"),
+			 why == NULL ? 0 : errdetail("%s", why),
+			 errhint("%s", fix != NULL ? fix : "SELECT * FROM scd2.diagnose();")));
+}
+
 /* Waits for a sign of progress; raises when that is hopeless. */
 static void
 wait_for_progress(Sync *sync, Scd2Database *db)
@@ -200,10 +228,7 @@ wait_for_progress(Sync *sync, Scd2Database *db)
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (sync->deadline != 0 && now >= sync->deadline)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("scd2.sync() reached its timeout"),
-				 errhint("SELECT * FROM scd2.diagnose();")));
+		raise_timeout(sync);
 	if (sync->looked_at == 0)
 		sync->looked_at = now;
 	(void) ConditionVariableTimedSleep(&db->progress, LOOK_AGAIN, PG_WAIT_EXTENSION);
@@ -211,7 +236,7 @@ wait_for_progress(Sync *sync, Scd2Database *db)
 	{
 		ConditionVariableCancelSleep();
 		sync->looked_at = GetCurrentTimestamp();
-		check_own_locks();
+		check_own_locks(sync);
 		scd2_wake_capture(InvalidXLogRecPtr);
 		pg_atomic_fetch_add_u32(&db->run_now, 1);
 		scd2_wake_apply();
