@@ -12,8 +12,7 @@
 -- unfit_on() is that list, as what it leaves out. Statements that put something else there are refused
 -- (src/feed/bare.c), also with session_replication_role = replica and event_triggers = off. What came another way (from
 -- version 0.1.0, in a restore, by DDL of functions and operator classes) is shown by diagnose, with the statement that
--- removes it; capture runs none of it that is not in C or a superuser's (src/worker/code.c), and the feed fails if
--- anything of it does (src/feed/owners_code.c).
+-- removes it; until then the changes of that feed wait (src/capture/backlog.c).
 --
 -- While a dump is being restored nothing is refused: capture begins with resume_capture().
 

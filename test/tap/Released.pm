@@ -69,7 +69,7 @@ sub told
 {
     my $source = 'Odd, schema.accounts';
     return join "\n", 'flow "rates_history" does not run until it is authorized: it acts as superuser "postgres"',
-        map { qq{$_ may not stand on the change data feed of table "$source" any more: it stays, but no other is accepted} }
+        map { qq{$_ may not stand on the change data feed of table "$source" any more: what is captured of the table waits until that is gone} }
         qq{constraint "users_check" on "Odd, schema.accounts_changes"}, qq{index "Odd, schema.accounts_changes_lower_idx"};
 }
 

@@ -33,14 +33,14 @@ END $$;
 -- Which functions <target>_as_of are ours is known by a dependency from now on.
 SELECT scd2_internal.follow_all_as_of();
 
--- Feeds have no code of users any more. What they have stays, and is handled as before.
+-- Feeds have no code of users any more. Where they have some, their changes wait.
 DO $$
 DECLARE
     u record;
 BEGIN
     FOR u IN SELECT scd2_internal.label(f.source_relid) AS source, x.* FROM scd2_internal.feed f, scd2_internal.unfit_on_feed(f.feed_relid) x
              WHERE NOT f.disabled AND EXISTS (SELECT FROM pg_class c WHERE c.oid = f.feed_relid) ORDER BY 1, 2 LOOP
-        RAISE WARNING '% may not stand on the change data feed of table "%" any more: it stays, but no other is accepted', u.what, u.source
+        RAISE WARNING '% may not stand on the change data feed of table "%" any more: what is captured of the table waits until that is gone', u.what, u.source
             USING DETAIL = u.why, HINT = u.fix;
     END LOOP;
 END $$;
