@@ -73,7 +73,7 @@ typedef struct BacklogExtent
 	bool		layout_kept;	/* the last layout kept is that of the next rows */
 	bool		ended;			/* the feed is captured no longer: a gap, or it was disabled */
 	int64		gap_version;	/* 0: no gap */
-	char	   *full;			/* why that gap, if it is because there is no room: to be told */
+	char	   *full;			/* that it is because there is no room: to be told */
 } BacklogExtent;
 
 struct Scd2Backlog
@@ -274,10 +274,7 @@ scd2_backlog_settle(void)
 		Scd2Backlog *backlog = lfirst(lc);
 
 		if (backlog->now.full)
-			ereport(WARNING,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
-							scd2_relation_name(backlog->source_relid), backlog->now.gap_version, backlog->now.full)));
+			ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg_internal("%s", backlog->now.full)));
 		if (!backlog->there)
 			scd2_feed_set_latest(backlog->feed_id, backlog->complete);
 		backlog->now.full = NULL;
@@ -446,7 +443,8 @@ scd2_backlog_put(Scd2Batch *batch, Scd2Feed *feed, const ErrorData *why)
 	{
 		goes_on = false;
 		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOption("pg_scd2.feed_backlog", false, false));
-		backlog->now.full = MemoryContextStrdup(batch->cxt, gap_reason);
+		backlog->now.full = MemoryContextStrdup(batch->cxt, psprintf("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
+																	 scd2_relation_name(feed->source_relid), backlog->now.gap_version, gap_reason));
 	}
 	if (feed->failure && goes_on)
 	{
@@ -761,19 +759,19 @@ give_up(Scd2Backlog *backlog, const char *why)
 	backlog->committed.gap_version = backlog->now.gap_version = backlog->complete + 1;
 	end(backlog);
 	SPI_finish();
-	scd2_commit_write();
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("the change data feed of table %s has a gap from version " INT64_FORMAT " on: %s",
 					scd2_relation_name(backlog->source_relid), backlog->complete + 1, why)));
+	scd2_commit_write();
 	scd2_captured_remove(backlog->feed_id);
 	scd2_captured_forget_removed();
 	tell(&(Part) {.backlog = backlog});
 }
 
-/* For diagnose(). */
+/* For diagnose(), and the log. */
 static void
-note_error(const Scd2Backlog *backlog)
+note_error(const Scd2Backlog *backlog, int sqlerrcode)
 {
 	Oid			types[] = {INT4OID, TEXTOID};
 	Datum		values[] = {Int32GetDatum(backlog->feed_id), (Datum) 0};
@@ -783,6 +781,9 @@ note_error(const Scd2Backlog *backlog)
 	values[1] = CStringGetTextDatum(backlog->error);
 	query("UPDATE scd2_internal.feed_backlog SET error = $2 WHERE feed_id = $1", SPI_OK_UPDATE, 2, types, values, NULL);
 	SPI_finish();
+	ereport(LOG,
+			(errcode(sqlerrcode),
+			 errmsg("changes of table %s wait to be written into its feed: %s", scd2_relation_name(backlog->source_relid), backlog->error)));
 	scd2_commit_write();
 }
 
@@ -797,10 +798,7 @@ has_failed(Scd2Backlog *backlog, const ErrorData *error, TimestampTz now)
 	if (backlog->error == NULL || strcmp(backlog->error, error->message) != 0)
 	{
 		remember_error(backlog, error);
-		note_error(backlog);
-		ereport(LOG,
-				(errcode(error->sqlerrcode),
-				 errmsg("changes of table %s wait to be written into its feed: %s", scd2_relation_name(backlog->source_relid), error->message)));
+		note_error(backlog, error->sqlerrcode);
 	}
 	backlog->errors++;
 	if (counts(error->sqlerrcode) && backlog->errors >= SAME_ERRORS)

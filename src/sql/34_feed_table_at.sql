@@ -14,10 +14,11 @@ COMMENT ON FUNCTION scd2._wait_captured(interval) IS
     'Part of table_at: waits until everything in the log up to now is captured. Errors: 55000 if no worker captures, '
     '57014 at the timeout.';
 
+-- (Not volatile: it may be called in a worker. What it calls looks anew each time.)
 CREATE FUNCTION scd2._wait_complete(source regclass) RETURNS void
-    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
+    AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C STABLE;
 CREATE FUNCTION scd2_internal._wait_complete(caller oid, source regclass) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT scd2_internal.wait_complete(f, scd2.latest_version()) FROM scd2_internal.readable_feed(caller, source) f
 $$;
 COMMENT ON FUNCTION scd2._wait_complete(regclass) IS
