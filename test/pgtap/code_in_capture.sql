@@ -1,5 +1,4 @@
--- Which functions the capture worker runs: those in C, and those that superusers own. Whatever way leads to another one
--- raises, with its name, and is a gap of that feed alone.
+-- Functions of users that hang on a feed in any way, from an earlier version: capture runs none of them, a superuser's neither.
 \set QUIET on
 SET client_min_messages = warning;
 SELECT plan(9);
