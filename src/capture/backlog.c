@@ -683,10 +683,12 @@ tell(Part *part)
 
 	if (part->columns || part->repair || (done && backlog->committed.ended))
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
-	if (done && !backlog->committed.ended)
+	if (!done)
+		scd2_feed_set_latest(backlog->feed_id, part->next_version - 1);
+	else if (!backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else
-		scd2_feed_set_latest(backlog->feed_id, done ? backlog->committed.gap_version - 1 : part->next_version - 1);
+	else if (backlog->committed.gap_version > 0)
+		scd2_feed_set_latest(backlog->feed_id, backlog->committed.gap_version - 1);
 	if (done)
 		forget(backlog);
 	else

@@ -407,65 +407,84 @@ look_for_columns(Scd2Feed *feed, Relation rel)
 	feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
 }
 
-/* With "patience" it is waited for, as long as lock_timeout says. */
-static bool
-lock(Oid relid, LOCKMODE mode, bool patience)
+/* Locks that were taken for a feed, to be given back if one is not to be had: the batch goes on without it. */
+typedef struct Locks
 {
-	if (!patience)
-		return ConditionalLockRelationOid(relid, mode);
-	LockRelationOid(relid, mode);
+	bool		patience;		/* they are waited for, as long as lock_timeout says */
+	List	   *relids;
+	List	   *modes;			/* of each */
+} Locks;
+
+static bool
+lock(Locks *locks, Oid relid, LOCKMODE mode)
+{
+	if (locks->patience)
+		LockRelationOid(relid, mode);
+	else if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	locks->relids = lappend_oid(locks->relids, relid);
+	locks->modes = lappend_int(locks->modes, mode);
 	return true;
+}
+
+static void
+give_back(const Locks *locks)
+{
+	ListCell   *relid;
+	ListCell   *mode;
+
+	forboth(relid, locks->relids, mode, locks->modes)
+		UnlockRelationOid(lfirst_oid(relid), lfirst_int(mode));
 }
 
 /* A table and its indexes. */
 static bool
-lock_table(Oid relid, LOCKMODE mode, bool patience)
+lock_table(Locks *locks, Oid relid, LOCKMODE mode)
 {
 	Relation	rel;
 	ListCell   *lc;
-	bool		locked;
+	bool		locked = true;
 
-	if (!lock(relid, mode, patience))
+	if (!lock(locks, relid, mode))
 		return false;
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return true;			/* the write will say so */
-	locked = true;
 	foreach(lc, RelationGetIndexList(rel))
-		locked = locked && lock(lfirst_oid(lc), mode, patience);
+		locked = locked && lock(locks, lfirst_oid(lc), mode);
 	relation_close(rel, NoLock);
 	return locked;
 }
 
 /* Whoever changes the columns of a feed changes those of all partitions. */
 static bool
-lock_all(Oid relid, bool patience)
+lock_all(Locks *locks, Oid relid)
 {
 	ListCell   *lc;
 
-	if (!lock_table(relid, AccessExclusiveLock, patience))
+	if (!lock_table(locks, relid, AccessExclusiveLock))
 		return false;
 	foreach(lc, find_inheritance_children(relid, NoLock))
-		if (!lock_table(lfirst_oid(lc), AccessExclusiveLock, patience))
+		if (!lock_table(locks, lfirst_oid(lc), AccessExclusiveLock))
 			return false;
 	return true;
 }
 
 /* All locks that writing a feed takes. */
 static bool
-lock_feed(Scd2Feed *feed, bool patience)
+lock_feed(Locks *locks, Scd2Feed *feed)
 {
 	Relation	rel;
 	bool		locked = true;
 
-	if (!lock(feed->feed_relid, RowExclusiveLock, patience))
+	if (!lock(locks, feed->feed_relid, RowExclusiveLock))
 		return false;
 	rel = open_feed(feed);
 	look_for_columns(feed, rel);
 	if (feed->columns_changed)
-		locked = lock_all(feed->feed_relid, patience);
+		locked = lock_all(locks, feed->feed_relid);
 	else if (feed->rows != NULL)
-		locked = lock_table(leaf_for_batch(feed, rel), RowExclusiveLock, patience);
+		locked = lock_table(locks, leaf_for_batch(feed, rel), RowExclusiveLock);
 	relation_close(rel, NoLock);
 	return locked;
 }
@@ -865,18 +884,21 @@ end_work(Work *work)
 
 /*
  * Locks all that writing the batch's part of a feed takes, if nobody is in the way; "patience": or
- * leaves the way within so many ms. False: somebody is; some of it may be locked then. In a transaction
- * with a snapshot. Raises 42P01 if the feed is gone, 23514 if it has no partition for the rows, 55P03 if
+ * leaves the way within so many ms. False: somebody is, and nothing is locked. In a transaction with a
+ * snapshot. Raises 42P01 if the feed is gone, 23514 if it has no partition for the rows, 55P03 if
  * patience was in vain.
  */
 bool
 scd2_feed_lock(Scd2Feed *feed, int patience)
 {
 	Work		work;
+	Locks		locks = {.patience = patience > 0};
 	bool		locked;
 
 	begin_work(&work, feed, patience);
-	locked = lock_feed(feed, patience > 0);
+	locked = lock_feed(&locks, feed);
+	if (!locked)
+		give_back(&locks);
 	end_work(&work);
 	return locked;
 }
