@@ -485,7 +485,7 @@ lock_feed(Locks *locks, Scd2Feed *feed)
 		locked = lock_all(locks, feed->feed_relid);
 	else if (feed->rows != NULL)
 		locked = lock_table(locks, leaf_for_batch(feed, rel), RowExclusiveLock);
-	relation_close(rel, NoLock);
+	relation_close(rel, RowExclusiveLock);	/* locked once more by open_feed() */
 	return locked;
 }
 
