@@ -60,7 +60,7 @@ BEGIN
                    AND f.known_changes <> (SELECT l.changes FROM scd2_internal.feed_layout l WHERE l.feed_id = f.feed_id)
                    OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0')
                        AND s.snapshot_at >= since IS NOT TRUE
-                   ELSE scd2_internal.feed_complete(f.feed_id) < sync_pending.version OR s.watermark_version < least(sync_pending.version,
+                   ELSE scd2_internal.feed_is_behind(f.feed_id, sync_pending.version) OR s.watermark_version < least(sync_pending.version,
                        coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
@@ -101,7 +101,7 @@ BEGIN
     IF pending IS NULL AND targets IS NULL THEN
         SELECT format('feed of %s', f.source_relid::regclass) INTO pending
         FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id)
-        WHERE b.complete_version < sync_pending.version AND scd2_internal.may_wait_for(caller, f) LIMIT 1;
+        WHERE scd2_internal.feed_is_behind(f.feed_id, sync_pending.version) AND scd2_internal.may_wait_for(caller, f) LIMIT 1;
     END IF;
     RETURN pending;
 END $$;
