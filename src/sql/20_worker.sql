@@ -98,7 +98,7 @@ BEGIN
         FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.source_relid
         WHERE s.resync_version IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') LIMIT 1;
     END IF;
-    IF pending IS NULL AND targets IS NULL THEN
+    IF pending IS NULL AND (targets IS NULL OR targets = '{}') THEN
         SELECT format('feed of %s', f.source_relid::regclass) INTO pending
         FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id)
         WHERE scd2_internal.feed_is_behind(f.feed_id, sync_pending.version) AND scd2_internal.may_wait_for(caller, f) LIMIT 1;
