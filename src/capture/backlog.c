@@ -685,7 +685,7 @@ tell(Part *part)
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 	if (done && !backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else
+	else if (!done || backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
 		scd2_feed_set_latest(backlog->feed_id, done ? backlog->committed.gap_version - 1 : part->next_version - 1);
 	if (done)
 		forget(backlog);

@@ -235,6 +235,22 @@ publish(XLogRecPtr captured)
 	}
 }
 
+/* Within the batch: shared memory has forgotten it. */
+static bool
+is_disabled(const Scd2Feed *feed)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->controls)
+	{
+		const Scd2Control *control = lfirst(lc);
+
+		if (control->feed_id == feed->feed_id && strcmp(control->kind, "disable feed") == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 publish_feeds(void)
 {
@@ -244,7 +260,7 @@ publish_feeds(void)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->rows == NULL || feed->backlog != NULL)
+		if (feed->rows == NULL || feed->backlog != NULL || is_disabled(feed))
 			continue;
 		/* What a feed that failed has of its last version does not count. */
 		scd2_feed_set_latest(feed->feed_id, feed->failure ?
