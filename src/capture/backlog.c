@@ -688,7 +688,7 @@ tell(Part *part)
 		scd2_feed_set_latest(backlog->feed_id, part->next_version - 1);
 	else if (!backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else if (backlog->committed.gap_version > 0)
+	else if (backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
 		scd2_feed_set_latest(backlog->feed_id, backlog->committed.gap_version - 1);
 	if (done)
 		forget(backlog);
