@@ -153,6 +153,20 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
+/* A backlog that is no more: also feeds that were taken out of the set, but are in the batch, do not know it any longer. */
+void
+scd2_captured_forget_backlog(const Scd2Backlog *backlog)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+	foreach(lc, removed)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+}
+
 /* Frees what was taken out of the set. The batch is empty. */
 void
 scd2_captured_forget_removed(void)
