@@ -43,6 +43,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "pg_scd2.h"
 #include "capture/backlog.h"
@@ -224,12 +225,8 @@ scd2_backlog_load(void)
 	SPI_finish();
 }
 
-/*
- * The layout of the feed as the decoder has it at the position, and what stays out, if there is one in
- * the backlog. In a transaction with a snapshot.
- */
-void
-scd2_backlog_last_layout(Scd2Feed *feed)
+static void
+read_last_layout(Scd2Feed *feed)
 {
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(feed->feed_id)};
@@ -398,6 +395,55 @@ note(Scd2Backlog *backlog, const char *gap_reason, const ErrorData *why)
 		  " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (feed_id) DO UPDATE"
 		  " SET bytes = excluded.bytes, gap_version = coalesce(b.gap_version, excluded.gap_version), gap_reason = coalesce(b.gap_reason, excluded.gap_reason)",
 		  SPI_OK_INSERT, 6, types, values, nulls);
+}
+
+/* What comes of the feed cannot be formed. What waits may still be written, up to where that fails. */
+static void
+lose_layout(Scd2Backlog *backlog, int64 version, const ErrorData *error)
+{
+	end_at(backlog, version);
+	SPI_connect();
+	note(backlog, error->message, NULL);
+	SPI_finish();
+	backlog->committed = backlog->now;
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
+					scd2_relation_name(backlog->source_relid), version, error->message)));
+}
+
+/*
+ * Gives a feed the layout that the decoder has of it at the position, and what stays out, if there is one in
+ * its backlog. False: that cannot be read (another version of the library may have written it), and the feed
+ * has a gap from "version" on. In a transaction with a snapshot.
+ */
+bool
+scd2_backlog_last_layout(Scd2Feed *feed, int64 version)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		read_last_layout(feed);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	if (error != NULL)
+		lose_layout(feed->backlog, version, error);
+	return error == NULL;
 }
 
 static void

@@ -242,9 +242,13 @@ scd2_captured_load(Scd2Batch *batch)
 	}
 	foreach(lc, came)
 	{
-		scd2_layout_read(lfirst(lc));
-		if (((Scd2Feed *) lfirst(lc))->backlog != NULL)
-			scd2_backlog_last_layout(lfirst(lc));
+		Scd2Feed   *feed = lfirst(lc);
+
+		scd2_layout_read(feed);
+		if (feed->backlog == NULL || scd2_backlog_last_layout(feed, batch->version + 1))
+			continue;
+		repaired = list_delete_ptr(repaired, feed);
+		scd2_captured_remove(feed->feed_id);
 	}
 	foreach(lc, repaired)
 		catch_up_columns(batch, lfirst(lc));
