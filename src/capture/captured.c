@@ -153,6 +153,20 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
+/* A backlog that is no more: also feeds that were taken out of the set, but are in the batch, do not know it any longer. */
+void
+scd2_captured_forget_backlog(const Scd2Backlog *backlog)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+	foreach(lc, removed)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+}
+
 /* Frees what was taken out of the set. The batch is empty. */
 void
 scd2_captured_forget_removed(void)
@@ -228,9 +242,13 @@ scd2_captured_load(Scd2Batch *batch)
 	}
 	foreach(lc, came)
 	{
-		scd2_layout_read(lfirst(lc));
-		if (((Scd2Feed *) lfirst(lc))->backlog != NULL)
-			scd2_backlog_last_layout(lfirst(lc));
+		Scd2Feed   *feed = lfirst(lc);
+
+		scd2_layout_read(feed);
+		if (feed->backlog == NULL || scd2_backlog_last_layout(feed, batch->version + 1))
+			continue;
+		repaired = list_delete_ptr(repaired, feed);
+		scd2_captured_remove(feed->feed_id);
 	}
 	foreach(lc, repaired)
 		catch_up_columns(batch, lfirst(lc));
