@@ -29,7 +29,7 @@
  *
  * Nobody waits for somebody's lock on a feed: all locks that the write takes are tried first. If one is
  * not to be had, nothing is written, and the rows wait by themselves (capture/backlog.c). What is met
- * behind those (a lock on a TOAST table, on a row of a definition) is waited for PATIENCE, no longer.
+ * behind those (a lock on a row of a definition) is waited for PATIENCE, no longer.
  */
 #include "postgres.h"
 
@@ -437,11 +437,12 @@ give_back(const Locks *locks)
 		UnlockRelationOid(lfirst_oid(relid), lfirst_int(mode));
 }
 
-/* A table and its indexes. */
+/* A table, what it keeps long values in, and the indexes of both. */
 static bool
 lock_table(Locks *locks, Oid relid, LOCKMODE mode)
 {
 	Relation	rel;
+	Oid			toast;
 	ListCell   *lc;
 	bool		locked = true;
 
@@ -452,8 +453,9 @@ lock_table(Locks *locks, Oid relid, LOCKMODE mode)
 		return true;			/* the write will say so */
 	foreach(lc, RelationGetIndexList(rel))
 		locked = locked && lock(locks, lfirst_oid(lc), mode);
+	toast = rel->rd_rel->reltoastrelid;
 	relation_close(rel, NoLock);
-	return locked;
+	return locked && (!OidIsValid(toast) || lock_table(locks, toast, mode));
 }
 
 /* Whoever changes the columns of a feed changes those of all partitions. */
@@ -850,12 +852,15 @@ scd2_feed_look_again(Scd2Feed *feed, Oid relid)
 		feed->looked = false;
 }
 
-/* Works at a feed: who has to wait behind the locks that were tried does not wait for long. */
+/*
+ * Works at a feed. Rows need no locks but those that are tried; whoever changes columns may have to wait for
+ * others (rows of catalogs), but not for long.
+ */
 typedef struct Work
 {
 	FeedInWork	in_work;
 	ErrorContextCallback context;
-	int			nestlevel;
+	int			nestlevel;		/* 0: no setting was changed */
 	MemoryContext cxt;
 	MemoryContext before;
 } Work;
@@ -868,6 +873,9 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 	work->in_work = (FeedInWork) {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
 	work->context = (ErrorContextCallback) {.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
 	error_context_stack = &work->context;
+	work->nestlevel = 0;
+	if (patience == 0 && !feed->columns_changed)
+		return;
 	work->nestlevel = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", psprintf("%dms", patience == 0 ? PATIENCE : patience),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -876,7 +884,8 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 static void
 end_work(Work *work)
 {
-	AtEOXact_GUC(false, work->nestlevel);
+	if (work->nestlevel > 0)
+		AtEOXact_GUC(false, work->nestlevel);
 	error_context_stack = work->context.previous;
 	MemoryContextSwitchTo(work->before);
 	MemoryContextDelete(work->cxt);
