@@ -489,7 +489,7 @@ scd2_backlog_put(Scd2Batch *batch, Scd2Feed *feed, const ErrorData *why)
 	if (feed->rows != NULL && !put_rows(backlog, feed))
 	{
 		goes_on = false;
-		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOption("pg_scd2.feed_backlog", false, false));
+		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOptionByName("pg_scd2.feed_backlog", NULL, false));
 		backlog->now.full = MemoryContextStrdup(batch->cxt, psprintf("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
 																	 scd2_relation_name(feed->source_relid), backlog->now.gap_version, gap_reason));
 	}
