@@ -63,8 +63,9 @@ sub others_go_on
 
 sub tracked
 {
-    my ($t, $columns) = @_;
-    sql("CREATE TABLE $t (id int PRIMARY KEY, v text" . ($columns // '') . "); SELECT scd2.track('$t'); INSERT INTO $t SELECT i, 'first' FROM generate_series(1, 10) i;");
+    my ($t, $columns) = @_;    # the history does not have these columns
+    my $except = $columns ? ", except_column_list => '{m}'" : '';
+    sql("CREATE TABLE $t (id int PRIMARY KEY, v text" . ($columns // '') . "); SELECT scd2.track('$t'$except); INSERT INTO $t SELECT i, 'first' FROM generate_series(1, 10) i;");
     sync($node);
     return;
 }
