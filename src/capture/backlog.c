@@ -822,7 +822,7 @@ give_up(Scd2Backlog *backlog, const char *why)
 	SCD2_FAIL_POINT("gap committed");
 	scd2_captured_remove(backlog->feed_id);
 	scd2_captured_forget_removed();
-	tell(&(Part) {.backlog = backlog});
+	tell(&(Part){.backlog = backlog});
 }
 
 /* For diagnose(), and the log. */

@@ -407,11 +407,11 @@ look_for_columns(Scd2Feed *feed, Relation rel)
 	feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
 }
 
-/* With "patience" it is waited for, as long as lock_timeout says. */
+/* Before "until" it is waited for, as long as lock_timeout says. */
 static bool
-lock(Oid relid, LOCKMODE mode, bool patience)
+lock(Oid relid, LOCKMODE mode, TimestampTz until)
 {
-	if (!patience)
+	if (until == 0 || GetCurrentTimestamp() >= until)
 		return ConditionalLockRelationOid(relid, mode);
 	LockRelationOid(relid, mode);
 	return true;
@@ -419,53 +419,53 @@ lock(Oid relid, LOCKMODE mode, bool patience)
 
 /* A table and its indexes. */
 static bool
-lock_table(Oid relid, LOCKMODE mode, bool patience)
+lock_table(Oid relid, LOCKMODE mode, TimestampTz until)
 {
 	Relation	rel;
 	ListCell   *lc;
 	bool		locked;
 
-	if (!lock(relid, mode, patience))
+	if (!lock(relid, mode, until))
 		return false;
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return true;			/* the write will say so */
 	locked = true;
 	foreach(lc, RelationGetIndexList(rel))
-		locked = locked && lock(lfirst_oid(lc), mode, patience);
+		locked = locked && lock(lfirst_oid(lc), mode, until);
 	relation_close(rel, NoLock);
 	return locked;
 }
 
 /* Whoever changes the columns of a feed changes those of all partitions. */
 static bool
-lock_all(Oid relid, bool patience)
+lock_all(Oid relid, TimestampTz until)
 {
 	ListCell   *lc;
 
-	if (!lock_table(relid, AccessExclusiveLock, patience))
+	if (!lock_table(relid, AccessExclusiveLock, until))
 		return false;
 	foreach(lc, find_inheritance_children(relid, NoLock))
-		if (!lock_table(lfirst_oid(lc), AccessExclusiveLock, patience))
+		if (!lock_table(lfirst_oid(lc), AccessExclusiveLock, until))
 			return false;
 	return true;
 }
 
 /* All locks that writing a feed takes. */
 static bool
-lock_feed(Scd2Feed *feed, bool patience)
+lock_feed(Scd2Feed *feed, TimestampTz until)
 {
 	Relation	rel;
 	bool		locked = true;
 
-	if (!lock(feed->feed_relid, RowExclusiveLock, patience))
+	if (!lock(feed->feed_relid, RowExclusiveLock, until))
 		return false;
 	rel = open_feed(feed);
 	look_for_columns(feed, rel);
 	if (feed->columns_changed)
-		locked = lock_all(feed->feed_relid, patience);
+		locked = lock_all(feed->feed_relid, until);
 	else if (feed->rows != NULL)
-		locked = lock_table(leaf_for_batch(feed, rel), RowExclusiveLock, patience);
+		locked = lock_table(leaf_for_batch(feed, rel), RowExclusiveLock, until);
 	relation_close(rel, NoLock);
 	return locked;
 }
@@ -846,8 +846,8 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 {
 	work->cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
 	work->before = MemoryContextSwitchTo(work->cxt);
-	work->in_work = (FeedInWork) {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
-	work->context = (ErrorContextCallback) {.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
+	work->in_work = (FeedInWork){.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
+	work->context = (ErrorContextCallback){.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
 	error_context_stack = &work->context;
 	work->nestlevel = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", psprintf("%dms", patience == 0 ? PATIENCE : patience),
@@ -865,9 +865,9 @@ end_work(Work *work)
 
 /*
  * Locks all that writing the batch's part of a feed takes, if nobody is in the way; "patience": or
- * leaves the way within so many ms. False: somebody is; some of it may be locked then. In a transaction
- * with a snapshot. Raises 42P01 if the feed is gone, 23514 if it has no partition for the rows, 55P03 if
- * patience was in vain.
+ * leaves the way within so many ms, however many locks there are (the last may take as long again).
+ * False: somebody is; some of it may be locked then. In a transaction with a snapshot. Raises 42P01 if
+ * the feed is gone, 23514 if it has no partition for the rows, 55P03 if patience was in vain.
  */
 bool
 scd2_feed_lock(Scd2Feed *feed, int patience)
@@ -876,7 +876,7 @@ scd2_feed_lock(Scd2Feed *feed, int patience)
 	bool		locked;
 
 	begin_work(&work, feed, patience);
-	locked = lock_feed(feed, patience > 0);
+	locked = lock_feed(feed, patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience));
 	end_work(&work);
 	return locked;
 }
