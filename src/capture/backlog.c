@@ -490,7 +490,7 @@ scd2_backlog_put(Scd2Batch *batch, Scd2Feed *feed, const ErrorData *why)
 	if (feed->rows != NULL && !put_rows(backlog, feed))
 	{
 		goes_on = false;
-		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOption("pg_scd2.feed_backlog", false, false));
+		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOptionByName("pg_scd2.feed_backlog", NULL, false));
 		backlog->now.full = MemoryContextStrdup(batch->cxt, psprintf("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
 																	 scd2_relation_name(feed->source_relid), backlog->now.gap_version, gap_reason));
 	}
@@ -825,7 +825,7 @@ give_up(Scd2Backlog *backlog, const char *why)
 	SCD2_FAIL_POINT("gap committed");
 	scd2_captured_remove(backlog->feed_id);
 	scd2_captured_forget_removed();
-	tell(&(Part) {.backlog = backlog});
+	tell(&(Part){.backlog = backlog});
 }
 
 /* For diagnose(), and the log. */

@@ -410,7 +410,7 @@ look_for_columns(Scd2Feed *feed, Relation rel)
 /* Locks that were taken for a feed, to be given back if one is not to be had: the batch goes on without it. */
 typedef struct Locks
 {
-	bool		patience;		/* they are waited for, as long as lock_timeout says */
+	TimestampTz until;			/* before it they are waited for, each as long as lock_timeout says; 0: never */
 	List	   *relids;
 	List	   *modes;			/* of each */
 } Locks;
@@ -418,7 +418,7 @@ typedef struct Locks
 static bool
 lock(Locks *locks, Oid relid, LOCKMODE mode)
 {
-	if (locks->patience)
+	if (locks->until != 0 && GetCurrentTimestamp() < locks->until)
 		LockRelationOid(relid, mode);
 	else if (!ConditionalLockRelationOid(relid, mode))
 		return false;
@@ -870,8 +870,8 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 {
 	work->cxt = AllocSetContextCreate(CurrentMemoryContext, "pg_scd2 write", ALLOCSET_DEFAULT_SIZES);
 	work->before = MemoryContextSwitchTo(work->cxt);
-	work->in_work = (FeedInWork) {.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
-	work->context = (ErrorContextCallback) {.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
+	work->in_work = (FeedInWork){.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
+	work->context = (ErrorContextCallback){.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
 	error_context_stack = &work->context;
 	work->nestlevel = 0;
 	if (patience == 0 && !feed->columns_changed)
@@ -901,7 +901,7 @@ bool
 scd2_feed_lock(Scd2Feed *feed, int patience)
 {
 	Work		work;
-	Locks		locks = {.patience = patience > 0};
+	Locks		locks = {.until = patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience)};
 	bool		locked;
 
 	begin_work(&work, feed, patience);
