@@ -57,7 +57,7 @@ BEGIN
     WHILE scd2_internal.feed_is_behind(f.feed_id, version) LOOP
         IF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
            OR scd2_internal.keeps_feed_locked(f) THEN
-            PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id));
+            PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id), scd2_internal.keeps_feed_locked(f));
         END IF;
         PERFORM pg_sleep(0.02);
     END LOOP;

@@ -225,7 +225,7 @@ BEGIN
     ELSIF version > scd2.latest_version() THEN
         PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', version), format('The latest version is %s.', scd2.latest_version()));
     ELSIF version > greatest(complete, r.version) THEN          -- (a new reader begins behind what waits)
-        PERFORM scd2_internal.refuse_incomplete(f, complete) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id;
+        PERFORM scd2_internal.refuse_incomplete(f, complete, scd2_internal.keeps_feed_locked(f)) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id;
     END IF;
     UPDATE scd2_internal.reader x SET version = advance_reader.version, read_version = nullif(greatest(x.read_version, advance_reader.version), advance_reader.version),
             used_at = clock_timestamp(), reached = scd2_internal.reached(f, advance_reader.version)
