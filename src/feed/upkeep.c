@@ -479,10 +479,12 @@ look_after_leaves(void)
 	{
 		Leaf	   *leaf = lfirst(lc);
 
-		if (leaf->to_summarise)
+		if (leaf->to_summarise || failed(SUMMARISE, leaf->relid) != NULL)
 			(void) attempt(SUMMARISE, leaf->relid, leaf->feed_id, summarise, leaf);
 		if (leaf->to_cut)
 			(void) attempt(CUT, leaf->feed, leaf->feed_id, cut, leaf);
+		else if (leaf->last)
+			went_well(CUT, leaf->feed); /* no longer due */
 	}
 }
 
@@ -527,6 +529,19 @@ retain(void *arg)
 	SCD2_FAIL_POINT("feed retained");
 }
 
+/* Failures of feeds that are not among those that have something to be removed. */
+static void
+forget_retained(List *feeds)
+{
+	for (int i = list_length(failures) - 1; i >= 0; i--)
+	{
+		const Failed *entry = list_nth(failures, i);
+
+		if (entry->chore == RETAIN && entry->id != InvalidOid && !list_member_int(feeds, (int) entry->id))
+			went_well(RETAIN, entry->id);
+	}
+}
+
 /* Those that have something to be removed are found together; if that fails because of one, each is asked alone. */
 static void
 retain_feeds(void)
@@ -539,6 +554,8 @@ retain_feeds(void)
 		list_free(numbers.list);
 		numbers.list = feeds_with_leaves();
 	}
+	else
+		forget_retained(numbers.list);
 	foreach(lc, numbers.list)
 	{
 		int			feed_id = lfirst_int(lc);

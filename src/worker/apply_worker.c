@@ -39,6 +39,7 @@
 #include "flow/snapshot.h"
 #include "worker/failpoint.h"
 #include "worker/marks.h"
+#include "worker/watched.h"
 #include "worker/worker.h"
 
 /* How long a flow may lag before a worker that is not at home takes it. */
@@ -67,7 +68,8 @@ typedef struct KnownFlow
 	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
 	bool		once;			/* or once */
 	bool		columns_changed;	/* of its feed, when the list was read */
-	bool		followed;		/* they were, in the transaction at hand */
+	bool		following;		/* target and definition are being altered, */
+	bool		followed;		/* and were, in the transaction at hand */
 	int64		refresh_interval;	/* µs */
 	TimestampTz not_before;		/* another worker has it */
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
@@ -401,11 +403,13 @@ follow_columns(KnownFlow *known)
 	Oid			types[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(known->state.flow_id)};
 
+	known->following = true;	/* until that went well */
 	if (SPI_execute_with_args("SELECT scd2_internal.follow_columns($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not call scd2_internal.follow_columns()");
 	CommandCounterIncrement();
 	PopActiveSnapshot();		/* the definition is read as it is now */
 	PushActiveSnapshot(GetTransactionSnapshot());
+	known->following = false;
 	known->followed = true;
 }
 
@@ -588,7 +592,7 @@ try_flow(KnownFlow *known)
 	}
 	taken = take(known);
 	copied = false;
-	known->followed = false;
+	known->following = known->followed = false;
 	if (taken)
 	{
 		error_context_stack = &context;
@@ -629,6 +633,13 @@ still_ours(KnownFlow *known)
 		known->state.failures == known->taken.failures;
 }
 
+/* Somebody's event trigger may have refused to have target and definition altered. (55000 is what we say ourselves.) */
+static bool
+may_pass(const KnownFlow *known, const ErrorData *error)
+{
+	return known->following && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE && scd2_ddl_is_watched();
+}
+
 static void
 record_failure(KnownFlow *known, const ErrorData *error)
 {
@@ -636,7 +647,7 @@ record_failure(KnownFlow *known, const ErrorData *error)
 	{
 		begin_work("recording a failure");
 		if (still_ours(known))
-			scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1);
+			scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1, may_pass(known, error));
 		end_work();
 	}
 	PG_CATCH();

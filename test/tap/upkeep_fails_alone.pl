@@ -39,7 +39,9 @@ for my $case ([ 'look at feed', 'cannot be looked after', 0 ], [ 'cut feed', 'ca
 
 # A flow that cannot be listed.
 my $flow = $node->safe_psql('postgres', q{SELECT flow_id FROM scd2_internal.flow WHERE target_relid = 'a_history'::regclass});
+my $log = -s $node->logfile;
 fail_at($node, "list flow: $flow");
+for (1 .. 100) { last if substr(slurp_file($node->logfile), $log) =~ /injected failure: list flow/; sleep 0.1; }
 fill();
 my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM b');
 wait_until($node, 'postgres', "SELECT count(*) = $rows FROM b_history", 'a flow that cannot be listed keeps no other from being applied');
