@@ -52,6 +52,7 @@ int			scd2_debug_leaf_size = 1024 * 1024;
 int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
 int			scd2_debug_purge_size = 64 * 1024;
+int			scd2_debug_drain_size = 10 * 1024;
 
 void		_PG_init(void);
 
@@ -164,6 +165,8 @@ define_settings(void)
 				   &scd2_debug_upkeep_every, 10 * 1000, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_purge_size", "Up to which size targets are purged at once, and how much of others in one transaction, for tests.", NULL,
 				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_drain_size", "How much of what waits of a feed is written in one transaction, for tests.", NULL,
+				   &scd2_debug_drain_size, 10 * 1024, 1, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

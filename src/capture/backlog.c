@@ -16,11 +16,13 @@
  * What ends a feed, a gap or that it was disabled, is noted in its row of scd2_internal.feed_backlog, and
  * takes effect when all before it is written.
  *
- * Between batches the entries are written where they belong, oldest first, DRAIN_BYTES in a transaction,
+ * Between batches the entries are written where they belong, oldest first, 10 MB in a transaction,
  * which takes them away here. Locks are tried, every MAX_PAUSE at least. If that was in vain for
- * ASK_AFTER, we wait in the queue for a lock, but only where no holder is a long transaction, and for
- * ASK_PATIENCE: else readers that overlap would keep it from us for ever, and now they wait so long
- * behind us, once in ASK_AFTER.
+ * ASK_AFTER, we wait in the queue for a lock: else readers that overlap would keep it from us for ever.
+ * Now those that come wait behind us, and so does the capture of all tables. So it is done once in
+ * ASK_AFTER, never behind a transaction that has run for LONG_USE or is prepared, and for MIN_PATIENCE at
+ * first, twice as long after each time in vain, up to MAX_PATIENCE: who takes less than that cannot keep
+ * the lock from us.
  *
  * Up to which version a feed is complete (complete_version) is what everybody who reads it goes by:
  * scd2_internal.feed_complete().
@@ -42,6 +44,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "pg_scd2.h"
 #include "capture/backlog.h"
@@ -57,7 +60,6 @@
 #include "worker/watched.h"
 #include "worker/worker.h"
 
-#define DRAIN_BYTES		(10 * 1024 * 1024)
 #define SAME_ERRORS		5
 #define MS				INT64CONST(1000)
 #define MIN_PAUSE		(10 * MS)
@@ -65,7 +67,9 @@
 #define ERROR_PAUSE		(100 * MS)	/* after an error, twice as long after each, */
 #define MAX_ERROR_PAUSE	(1000 * MS) /* up to this */
 #define ASK_AFTER		(1000 * MS)
-#define ASK_PATIENCE	50		/* ms */
+#define LONG_USE		(1000 * MS)
+#define MIN_PATIENCE	50		/* ms */
+#define MAX_PATIENCE	400
 
 /* What a transaction changes, to be taken back with it. */
 typedef struct BacklogExtent
@@ -92,7 +96,8 @@ struct Scd2Backlog
 	TimestampTz due;			/* not before */
 	int64		pause;			/* µs: the last one between tries */
 	TimestampTz locked_since;	/* 0: is not */
-	TimestampTz asked_at;		/* when we last waited for a lock */
+	TimestampTz asked_at;		/* when we last waited for a lock, */
+	int			asked;			/* and how often since */
 	char	   *error;			/* the last; NULL: none, or somebody's lock */
 	int			errors;			/* of that kind in a row */
 };
@@ -171,10 +176,7 @@ make(int feed_id, Oid source_relid, Oid feed_relid)
 static void
 forget(Scd2Backlog *backlog)
 {
-	Scd2Feed   *feed = scd2_captured_by_id(backlog->feed_id);
-
-	if (feed != NULL)
-		feed->backlog = NULL;
+	scd2_captured_forget_backlog(backlog);
 	backlogs = list_delete_ptr(backlogs, backlog);
 	if (backlog->error)
 		pfree(backlog->error);
@@ -205,7 +207,8 @@ scd2_backlog_load(void)
 	SPI_connect();
 	query("SELECT b.feed_id, f.source_relid::oid, f.feed_relid::oid, b.complete_version, b.bytes, b.gap_version, b.disabled,"
 		  "       (SELECT coalesce(max(e.n), 0) FROM scd2_internal.backlog e WHERE e.feed_id = b.feed_id)"
-		  " FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) ORDER BY b.feed_id", SPI_OK_SELECT, 0, NULL, NULL, NULL);
+		  " FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) JOIN scd2_internal.feed_state s USING (feed_id)"
+		  " WHERE " SCD2_AT_HOME("s") " ORDER BY b.feed_id", SPI_OK_SELECT, 0, NULL, NULL, NULL);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
@@ -225,12 +228,8 @@ scd2_backlog_load(void)
 	SPI_finish();
 }
 
-/*
- * The layout of the feed as the decoder has it at the position, and what stays out, if there is one in
- * the backlog. In a transaction with a snapshot.
- */
-void
-scd2_backlog_last_layout(Scd2Feed *feed)
+static void
+read_last_layout(Scd2Feed *feed)
 {
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(feed->feed_id)};
@@ -401,6 +400,55 @@ note(Scd2Backlog *backlog, const char *gap_reason, const ErrorData *why)
 		  SPI_OK_INSERT, 6, types, values, nulls);
 }
 
+/* What comes of the feed cannot be formed. What waits may still be written, up to where that fails. */
+static void
+lose_layout(Scd2Backlog *backlog, int64 version, const ErrorData *error)
+{
+	end_at(backlog, version);
+	SPI_connect();
+	note(backlog, error->message, NULL);
+	SPI_finish();
+	backlog->committed = backlog->now;
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
+					scd2_relation_name(backlog->source_relid), version, error->message)));
+}
+
+/*
+ * Gives a feed the layout that the decoder has of it at the position, and what stays out, if there is one in
+ * its backlog. False: that cannot be read (another version of the library may have written it), and the feed
+ * has a gap from "version" on. In a transaction with a snapshot.
+ */
+bool
+scd2_backlog_last_layout(Scd2Feed *feed, int64 version)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		read_last_layout(feed);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	if (error != NULL)
+		lose_layout(feed->backlog, version, error);
+	return error == NULL;
+}
+
 static void
 remember_error(Scd2Backlog *backlog, const ErrorData *error)
 {
@@ -444,7 +492,7 @@ scd2_backlog_put(Scd2Batch *batch, Scd2Feed *feed, const ErrorData *why)
 	if (feed->rows != NULL && !put_rows(backlog, feed))
 	{
 		goes_on = false;
-		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOption("pg_scd2.feed_backlog", false, false));
+		gap_reason = psprintf("what could not be written is more than pg_scd2.feed_backlog (%s)", GetConfigOptionByName("pg_scd2.feed_backlog", NULL, false));
 		backlog->now.full = MemoryContextStrdup(batch->cxt, psprintf("the change data feed of table %s will have a gap from version " INT64_FORMAT " on: %s",
 																	 scd2_relation_name(feed->source_relid), backlog->now.gap_version, gap_reason));
 	}
@@ -590,7 +638,7 @@ read_beginning(Scd2Batch *batch, Part *part)
 static void
 read_on(Scd2Batch *batch, Part *part)
 {
-	while (part->feed->rows != NULL && part->next_kind == 'r' && part->bytes < DRAIN_BYTES)
+	while (part->feed->rows != NULL && part->next_kind == 'r' && part->bytes < (int64) scd2_debug_drain_size * 1024)
 	{
 		take(batch, part);
 		(void) fetch(part);
@@ -642,6 +690,7 @@ end(Scd2Backlog *backlog)
 		scd2_feed_state_fail(backlog->feed_id, backlog->committed.gap_version, gap_reason);
 	else if (feed != NULL)
 		scd2_layout_find_columns(feed);
+	SCD2_FAIL_POINT("backlog ended");
 }
 
 /* Writes a part. False: somebody's lock is in the way. In a transaction, within SPI. */
@@ -655,6 +704,7 @@ write_part(Scd2Batch *batch, Part *part, int patience)
 	{
 		if (feed->layout != NULL && !scd2_feed_lock(feed, patience))
 			return false;
+		SCD2_FAIL_POINT("backlog locked");
 		read_on(batch, part);
 		if (feed->layout != NULL)
 			scd2_feed_write(feed);
@@ -666,7 +716,9 @@ write_part(Scd2Batch *batch, Part *part, int patience)
 		if (scd2_captured_by_id(feed->feed_id) != NULL) /* its place in the log may have been lost since */
 			(void) scd2_feed_state_repair(feed->feed_id, feed->last_version, part->repair_timestamp);
 	}
+	SCD2_FAIL_POINT("backlog rows written");
 	remove_entries(part);
+	SCD2_FAIL_POINT("backlog entries removed");
 	if (part->next_kind == '\0')
 		end(part->backlog);
 	else
@@ -685,10 +737,12 @@ tell(Part *part)
 
 	if (part->columns || part->repair || (done && backlog->committed.ended))
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
-	if (done && !backlog->committed.ended)
+	if (!done)
+		scd2_feed_set_latest(backlog->feed_id, part->next_version - 1);
+	else if (!backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else if (!done || backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
-		scd2_feed_set_latest(backlog->feed_id, done ? backlog->committed.gap_version - 1 : part->next_version - 1);
+	else if (backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
+		scd2_feed_set_latest(backlog->feed_id, backlog->committed.gap_version - 1);
 	if (done)
 		forget(backlog);
 	else
@@ -697,26 +751,29 @@ tell(Part *part)
 		backlog->now.bytes = backlog->committed.bytes = Max(backlog->committed.bytes - part->bytes, 0);
 		backlog->errors = 0;
 		backlog->locked_since = 0;
+		backlog->asked = 0;
 		backlog->pause = 0;
 	}
 	scd2_wake_apply();
 	scd2_progress();
 }
 
-/* Readers that overlap leave no moment without a lock of theirs. Then we wait for it, but never behind who takes long. */
+/* How long it is waited for a lock now, in ms; 0: it is tried. */
 static int
 patience_for(Scd2Backlog *backlog, TimestampTz now)
 {
-	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(backlog->feed_relid)};
+	Oid			types[] = {OIDOID, INT8OID};
+	Datum		values[] = {ObjectIdGetDatum(backlog->feed_relid), Int64GetDatum(LONG_USE / MS)};
 	bool		isnull;
 
 	if (backlog->locked_since == 0 || now - Max(backlog->locked_since, backlog->asked_at) < ASK_AFTER)
 		return 0;
 	backlog->asked_at = now;
-	query("SELECT scd2_internal.cancel_autovacuum(r), scd2_internal.in_long_use(r)"
-		  " FROM (SELECT $1 || ARRAY(SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = $1)) AS x (r)", SPI_OK_SELECT, 1, types, values, NULL);
-	return DatumGetBool(result(0, 2, &isnull)) ? 0 : ASK_PATIENCE;
+	query("SELECT scd2_internal.cancel_autovacuum(r), scd2_internal.in_use_for(r, $2)"
+		  " FROM (SELECT $1 || ARRAY(SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = $1)) AS x (r)", SPI_OK_SELECT, 2, types, values, NULL);
+	if (DatumGetBool(result(0, 2, &isnull)))
+		return 0;
+	return Min(MIN_PATIENCE << Min(backlog->asked++, 10), MAX_PATIENCE);
 }
 
 static void
@@ -765,10 +822,12 @@ give_up(Scd2Backlog *backlog, const char *why)
 			(errcode(ERRCODE_DATA_EXCEPTION),
 			 errmsg("the change data feed of table %s has a gap from version " INT64_FORMAT " on: %s",
 					scd2_relation_name(backlog->source_relid), backlog->complete + 1, why)));
+	SCD2_FAIL_POINT("backlog given up");
 	scd2_commit_write();
+	SCD2_FAIL_POINT("gap committed");
 	scd2_captured_remove(backlog->feed_id);
 	scd2_captured_forget_removed();
-	tell(&(Part) {.backlog = backlog});
+	tell(&(Part){.backlog = backlog});
 }
 
 /* For diagnose(), and the log. */
@@ -786,6 +845,7 @@ note_error(const Scd2Backlog *backlog, int sqlerrcode)
 	ereport(LOG,
 			(errcode(sqlerrcode),
 			 errmsg("changes of table %s wait to be written into its feed: %s", scd2_relation_name(backlog->source_relid), backlog->error)));
+	SCD2_FAIL_POINT("backlog error noted");
 	scd2_commit_write();
 }
 
@@ -883,7 +943,10 @@ drain(Scd2Batch *batch, Scd2Backlog *backlog)
 		scd2_rows_end(part->feed->rows);
 	batch->memory.used = 0;
 	if (written)
+	{
+		SCD2_FAIL_POINT("backlog committed");
 		tell(part);
+	}
 	else if (error != NULL)
 		has_failed(part, error, now);
 	else

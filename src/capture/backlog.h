@@ -16,7 +16,7 @@ extern Scd2Backlog *scd2_backlog_of(int feed_id);
 extern bool scd2_backlog_on_relation(Oid feed_relid);
 extern bool scd2_backlog_goes_on(const Scd2Backlog *backlog);
 extern int64 scd2_backlog_complete(const Scd2Backlog *backlog);
-extern void scd2_backlog_last_layout(Scd2Feed *feed);
+extern bool scd2_backlog_last_layout(Scd2Feed *feed, int64 version);
 
 extern void scd2_backlog_begin(void);
 extern void scd2_backlog_put(Scd2Batch *batch, Scd2Feed *feed, const ErrorData *why);

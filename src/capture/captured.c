@@ -159,6 +159,20 @@ scd2_captured_remove(int feed_id)
 	}
 }
 
+/* A backlog that is no more: also feeds that were taken out of the set, but are in the batch, do not know it any longer. */
+void
+scd2_captured_forget_backlog(const Scd2Backlog *backlog)
+{
+	ListCell   *lc;
+
+	foreach(lc, captured)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+	foreach(lc, removed)
+		if (((Scd2Feed *) lfirst(lc))->backlog == backlog)
+			((Scd2Feed *) lfirst(lc))->backlog = NULL;
+}
+
 /* Frees what was taken out of the set. The batch is empty. */
 void
 scd2_captured_forget_removed(void)
@@ -198,16 +212,20 @@ catch_up_columns(Scd2Batch *batch, Scd2Feed *feed)
 	batch->changes++;
 }
 
-static void
-load_columns(Scd2Feed *feed)
+/* False: the feed is captured no longer. */
+static bool
+load_columns(Scd2Batch *batch, Scd2Feed *feed)
 {
+	bool		goes_on = true;
+
 	if (scd2_is_condemned(feed->feed_id))
-		return;
+		return true;
 	scd2_feed_at_work = feed->feed_id;
 	scd2_layout_read(feed);
 	if (feed->backlog != NULL)
-		scd2_backlog_last_layout(feed);
+		goes_on = scd2_backlog_last_layout(feed, batch->version + 1);
 	scd2_feed_at_work = 0;
+	return goes_on;
 }
 
 /*
@@ -245,7 +263,14 @@ scd2_captured_load(Scd2Batch *batch)
 			repaired = lappend(repaired, feed);
 	}
 	foreach(lc, came)
-		load_columns(lfirst(lc));
+	{
+		Scd2Feed   *feed = lfirst(lc);
+
+		if (load_columns(batch, feed))
+			continue;
+		repaired = list_delete_ptr(repaired, feed);
+		scd2_captured_remove(feed->feed_id);
+	}
 	foreach(lc, repaired)
 	{
 		scd2_feed_at_work = ((Scd2Feed *) lfirst(lc))->feed_id;

@@ -30,6 +30,7 @@ extern void scd2_captured_init(MemoryContext parent);
 extern void scd2_captured_load(Scd2Batch *batch);
 extern Scd2Feed *scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid);
 extern void scd2_captured_remove(int feed_id);
+extern void scd2_captured_forget_backlog(const struct Scd2Backlog *backlog);
 extern void scd2_captured_forget_removed(void);
 extern void scd2_captured_attach(const Scd2Batch *batch);
 extern bool scd2_captured_follow(Scd2Feed *feed, Oid relid);

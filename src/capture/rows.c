@@ -241,12 +241,13 @@ scd2_rows_add_chunk(Scd2Rows *rows, const char *chunk, Size size)
 {
 	for (Size at = 0; at < size;)
 	{
-		uint32		len;
+		uint32		len = 0;
 
-		memcpy(&len, chunk + at, sizeof(len));
-		at += ROW_HEADER;
-		if (len > size - at)
+		if (size - at > ROW_HEADER)
+			memcpy(&len, chunk + at, sizeof(len));
+		if (len < SizeofHeapTupleHeader || len > size - at - ROW_HEADER)
 			elog(ERROR, "a chunk of rows is damaged");
+		at += ROW_HEADER;
 		memcpy(scd2_rows_add(rows, len), chunk + at, len);
 		at += MAXALIGN(len);
 	}

@@ -138,6 +138,20 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.warn_of_unauthorized() IS 'A WARNING for each flow whose target has another owner than it was written for';
 
+-- A gap that nobody expects who says that there is none.
+CREATE FUNCTION scd2_internal.warn_of_waiting() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f scd2_internal.feed;
+BEGIN
+    FOR f IN SELECT x.* FROM scd2_internal.feed x JOIN scd2_internal.feed_state s USING (feed_id)
+             WHERE s.state = 'failed' AND s.error = 'changes waited to be written when the dump was made' ORDER BY x.feed_id LOOP
+        RAISE WARNING 'changes of table "%" waited to be written into its feed when the dump was made, which lacks them', scd2_internal.label(f.source_relid)
+            USING HINT = scd2_internal.repair_statement(f);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION scd2_internal.warn_of_waiting() IS 'A WARNING for each feed that has a gap since a dump leaves out what waits';
+
 CREATE FUNCTION scd2_internal.resume_capture(caller oid, no_gap boolean) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -159,6 +173,7 @@ BEGIN
     IF no_gap THEN
         PERFORM scd2_internal.check_no_gap(p, unbegun);
         PERFORM scd2_internal.begin_position(p.version, p.commit_timestamp);
+        PERFORM scd2_internal.warn_of_waiting();
     ELSE
         PERFORM scd2_internal.lose_position(why);
     END IF;
@@ -169,7 +184,7 @@ END $$;
 COMMENT ON FUNCTION scd2.resume_capture(boolean) IS
     'Has a copy of a database or a restored one capture: each feed that ran gets a declared gap, which scd2.resync() '
     'repairs. no_gap => true, after pg_upgrade or a restore, if nothing was written since scd2.sync() returned before: '
-    'feeds and flows go on as they were. A NOTICE if nothing is lost. For superusers and those they grant it to. '
+    'feeds and flows go on as they were (a WARNING for each feed whose changes waited to be written when a dump was made: it has a gap). A NOTICE if nothing is lost. For superusers and those they grant it to. '
     'Errors: 55000 no_gap where something is lost.';
 COMMENT ON FUNCTION scd2_internal.resume_capture(oid, boolean) IS 'Privileged twin of scd2.resume_capture.';
 REVOKE EXECUTE ON FUNCTION scd2.resume_capture(boolean) FROM public;

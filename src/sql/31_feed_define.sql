@@ -219,7 +219,8 @@ $$;
 COMMENT ON FUNCTION scd2_internal.enable_statement(oid, interval, name[], name) IS
     'The call, for hints, that enables a feed with these arguments; NULL or empty ones are left out.';
 
--- A feed that was disabled is used again if what it would get now fits what it has.
+-- A feed that was disabled is used again if what it would get now fits what it has, and no change of columns waits that it
+-- is still to follow.
 CREATE FUNCTION scd2_internal.former_feed(caller oid, source oid, except_column_list name[], feed name) RETURNS oid
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -240,6 +241,8 @@ BEGIN
         SELECT format('It is a former change data feed of this table, but %s must not stand on one. %s', u.what, u.why)
         INTO problem FROM scd2_internal.unfit_on_feed(there.oid) u LIMIT 1;
     ELSE
+        PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id)) FROM scd2_internal.feed f
+            WHERE f.feed_relid = there.oid AND EXISTS (SELECT FROM scd2_internal.backlog e WHERE e.feed_id = f.feed_id AND e.kind = 'l');
         problem := format('It is a former change data feed of this table, but its column "%s" does not fit.',
                           scd2_internal.layout_misfit(source, except_column_list, there.oid));
         IF scd2_internal.layout_misfit(source, except_column_list, there.oid) IS NULL THEN

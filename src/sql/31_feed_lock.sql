@@ -48,7 +48,7 @@ CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT rel
                 ELSE format('prepared transaction "%s" has %s for %s', p.gid, l.what,
                     scd2_internal.age_text(p.prepared)) END,
            CASE WHEN l.pid IS NOT NULL THEN format('SELECT pg_terminate_backend(%s);', l.pid)
-                ELSE format('COMMIT PREPARED %L; or: ROLLBACK PREPARED %1$L;', p.gid) END
+                ELSE format('COMMIT PREPARED %L; -- or: ROLLBACK PREPARED %1$L;', p.gid) END
     FROM (SELECT r.oid AS relation, k.pid, k.virtualtransaction, 'held a lock on it' AS what
           FROM unnest(relations, modes) r (oid, mode)
                JOIN pg_locks k ON k.locktype = 'relation' AND k.relation = r.oid AND k.granted
@@ -62,7 +62,9 @@ CREATE FUNCTION scd2_internal.lock_holder(relations oid[], modes text[], OUT rel
                JOIN pg_locks k ON k.locktype = 'transactionid' AND k.transactionid = n.xmax AND k.granted
           WHERE c.oid = ANY (relations)) l
          LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-         LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND '-1/' || p.transaction = l.virtualtransaction
+         -- (the virtual id is that of the session that prepared it, and after a restart none)
+         LEFT JOIN pg_locks x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.virtualtransaction = l.virtualtransaction
+         LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid AND p.database = current_database()
     WHERE l.pid IS DISTINCT FROM pg_backend_pid()
     ORDER BY coalesce(a.xact_start, p.prepared) LIMIT 1
 $$;

@@ -107,6 +107,7 @@ BEGIN
     leaving := ARRAY(SELECT a.attname FROM pg_attribute a WHERE a.attrelid = f.feed_relid AND a.attnum > 5 AND NOT a.attisdropped AND a.attname = ANY (except_column_list));
     PERFORM scd2_internal.check_no_flow(f, format('cannot leave out column %s', array_to_string(leaving, ', ')), leaving);
     PERFORM scd2_internal.lock_feed(f);
+    PERFORM scd2_internal.check_columns_captured(f.feed_id);
     FOR i IN 1 .. cardinality(leaving) LOOP
         EXECUTE format('ALTER TABLE %s DROP COLUMN %I', scd2_internal.fixed_name(f.feed_relid), leaving[i]);
     END LOOP;
@@ -115,7 +116,7 @@ BEGIN
     INSERT INTO scd2_internal.control (kind, feed_id, source_relid, detail) VALUES ('columns', f.feed_id, scd2_internal.leaf_with_rows(f.source_relid), except_column_list::text);
 END $$;
 COMMENT ON FUNCTION scd2_internal.change_excepted(scd2_internal.feed, name[]) IS
-    'Makes a feed''s columns be the source''s without those excepted. Errors: 42703, 42701 wrong list, 55000 a flow copies a column that leaves, 55P03 the feed could not be locked.';
+    'Makes a feed''s columns be the source''s without those excepted. Errors: 42703, 42701 wrong list, 55000 a flow copies a column that leaves, or a new name of a column is not captured yet, 55P03 the feed could not be locked.';
 
 CREATE FUNCTION scd2.alter_change_feed(source regclass, retention interval DEFAULT NULL, except_column_list name[] DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;

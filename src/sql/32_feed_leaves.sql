@@ -30,12 +30,19 @@ $$;
 COMMENT ON FUNCTION scd2_internal.last_leaf(oid) IS
     'The partition of a feed that takes new versions, and the first version that it can have, NULL: no bound. Locks nothing.';
 
-CREATE FUNCTION scd2_internal.in_long_use(relations oid[]) RETURNS boolean
+CREATE FUNCTION scd2_internal.in_use_for(relations oid[], milliseconds bigint) RETURNS boolean
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
                    WHERE l.locktype = 'relation' AND l.relation = ANY (relations) AND l.pid IS DISTINCT FROM pg_backend_pid()
                      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-                     AND (l.pid IS NULL OR a.xact_start < clock_timestamp() - interval '100 ms'))
+                     AND (l.pid IS NULL OR a.xact_start < clock_timestamp() - make_interval(secs => milliseconds / 1000.0)))
+$$;
+COMMENT ON FUNCTION scd2_internal.in_use_for(oid[], bigint) IS
+    'Whether a transaction that has run for so long, or a prepared one, has locks on one of these tables or waits for one.';
+
+CREATE FUNCTION scd2_internal.in_long_use(relations oid[]) RETURNS boolean
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT scd2_internal.in_use_for(relations, 100)
 $$;
 COMMENT ON FUNCTION scd2_internal.in_long_use(oid[]) IS
     'Whether a transaction that has run for more than 100 ms, or a prepared one, has locks on one of these tables or waits for one.';

@@ -69,6 +69,15 @@ $$;
 COMMENT ON FUNCTION scd2_internal.feed_complete(integer) IS
     'Up to this version a feed has everything that was captured (gaps apart). NULL: nothing was captured in this database yet';
 
+-- A change of columns may wait although all versions are there.
+CREATE FUNCTION scd2_internal.feed_is_behind(feed integer, version bigint) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.feed_backlog b WHERE b.feed_id = feed
+        AND (b.complete_version < version OR EXISTS (SELECT FROM scd2_internal.backlog e WHERE e.feed_id = feed AND e.kind = 'l' AND e.first_version <= version + 1)))
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_is_behind(integer, bigint) IS
+    'Whether a feed lacks something of what was captured up to a version: changes, or columns';
+
 CREATE FUNCTION scd2_internal.feed_start(feed integer, OUT earliest_version bigint, OUT removed_until timestamptz, OUT removed_at timestamptz)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT greatest(s.earliest_version, r.earliest_version), greatest(s.removed_until, r.removed_until), greatest(s.removed_at, r.removed_at)
@@ -122,13 +131,25 @@ CREATE FUNCTION scd2_internal.refuse_incomplete(f scd2_internal.feed, complete b
 DECLARE
     waits record;
 BEGIN
+    PERFORM scd2_internal.refuse('55P03', format('the change data feed of table "%s" has no changes after version %s before this transaction ends', scd2_internal.label(f.source_relid), complete),
+            'They wait to be written, and capture needs a lock on it that this transaction holds.', 'COMMIT;')
+        WHERE scd2_internal.keeps_feed_locked(f);
     SELECT w.* INTO waits FROM scd2_internal.feed_waits_for(f) w;
     PERFORM scd2_internal.refuse('55000',
         format('the change data feed of table "%s" has no changes after version %s yet', scd2_internal.label(f.source_relid), complete),
         format('They wait to be written: %s.', rtrim(coalesce(waits.why, 'try again'), '.')), coalesce(waits.fix, 'SELECT * FROM scd2.feeds;'));
 END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_incomplete(scd2_internal.feed, bigint) IS
-    'Raises 55000: what was asked for waits to be written, and what for.';
+    'Raises 55000: what was asked for waits to be written, and what for; 55P03: for the caller''s own transaction.';
+
+-- Times ascend with versions.
+CREATE FUNCTION scd2_internal.reaches_behind(f scd2_internal.feed, point timestamptz) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    SELECT scd2_internal.as_owner(f.feed_relid, format('SELECT 1 FROM %s WHERE _commit_timestamp > %L AND _commit_version <= $1 LIMIT 1', f.feed_relid::regclass, point),
+        scd2_internal.feed_complete(f.feed_id)) IS NOT NULL
+$$;
+COMMENT ON FUNCTION scd2_internal.reaches_behind(scd2_internal.feed, timestamptz) IS
+    'Whether a feed has a change that was committed after a time, and so all from before it, whatever waits to be written.';
 
 -- With a range of timestamps the place of a gap among the times of the rows around it decides; in doubt the range has
 -- it.
@@ -206,7 +227,8 @@ BEGIN
     -- used again may have one of the former feed).
     first_version := greatest(starting_version, earliest, extent.enabled_version + 1);
     PERFORM scd2_internal.refuse_incomplete(f, extent.latest_version)
-        WHERE extent.latest_version < scd2.latest_version() AND (ending_version > extent.latest_version OR ending_timestamp IS NOT NULL);
+        WHERE extent.latest_version < scd2.latest_version()
+          AND (ending_version > extent.latest_version OR ending_timestamp IS NOT NULL AND NOT scd2_internal.reaches_behind(f, ending_timestamp));
     last_version := least(ending_version, extent.latest_version);
     IF NOT across_gap AND scd2_internal.range_has_gap(f, gap, first_version, last_version, starting_timestamp,
         ending_timestamp) THEN
@@ -450,7 +472,7 @@ DECLARE
                          count(*) FILTER (WHERE f._change_type = 'update_postimage') AS updates,
                      count(*) FILTER (WHERE f._change_type = 'delete') AS deletes,
                          count(*) FILTER (WHERE f._change_type = 'truncate') AS truncates
-              FROM %s f WHERE f._commit_version BETWEEN $1 AND $2 GROUP BY f._commit_version) v
+              FROM %s f WHERE f._commit_version BETWEEN $1 AND $2 AND (f._commit_version <@ $5) IS NOT TRUE GROUP BY f._commit_version) v
              FULL JOIN (SELECT x.* FROM scd2._reconstructions(%L) x WHERE x.version BETWEEN $1 AND $2) c ON c.version = v.version
         UNION ALL
         SELECT lower($5), NULL, NULL, 'GAP', 0, 0, 0, 0 WHERE $5 IS NOT NULL

@@ -190,7 +190,7 @@ BEGIN
     END IF;
     FOR o IN SELECT x.* FROM scd2_internal.old_leaves(f, cutoff) x WHERE dry_run OR x.held_by IS NOT NULL OR x.last_version IS NOT NULL LOOP
         first_version := coalesce(o.first_version, (SELECT s.enabled_version + 1 FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id));
-        last_version := coalesce(o.last_version, (SELECT p.version FROM scd2_internal.position p));
+        last_version := coalesce(o.last_version, scd2_internal.feed_complete(f.feed_id));
         rows := coalesce((counted ->> o.leaf::text)::bigint, scd2_internal.count_rows(o.leaf));
         bytes := pg_total_relation_size(o.leaf);
         held_by := o.held_by;

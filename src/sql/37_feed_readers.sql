@@ -216,15 +216,16 @@ CREATE FUNCTION scd2_internal.advance_reader(caller oid, name name, version bigi
 #variable_conflict use_variable
 DECLARE
     r scd2_internal.reader := scd2_internal.lock_reader(caller, name);
-    latest bigint;
+    complete CONSTANT bigint := scd2_internal.feed_complete(r.feed_id);
 BEGIN
-    latest := scd2_internal.feed_complete(r.feed_id);
     version := coalesce(version, r.read_version, r.version);
     IF version < r.version THEN
         PERFORM scd2_internal.refuse('22023', format('reader "%s" is at version %s already', name, r.version),
             format('It was to advance to version %s; what it has passed may have been removed.', version));
-    ELSIF version > latest THEN
-        PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', version), format('The latest version is %s.', latest));
+    ELSIF version > scd2.latest_version() THEN
+        PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', version), format('The latest version is %s.', scd2.latest_version()));
+    ELSIF version > greatest(complete, r.version) THEN          -- (a new reader begins behind what waits)
+        PERFORM scd2_internal.refuse_incomplete(f, complete) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id;
     END IF;
     UPDATE scd2_internal.reader x SET version = advance_reader.version, read_version = nullif(greatest(x.read_version, advance_reader.version), advance_reader.version),
             used_at = clock_timestamp(), reached = scd2_internal.reached(f, advance_reader.version)

@@ -427,7 +427,10 @@ work(void)
 	return reached_end;
 }
 
-/* Between batches what waits is written where it belongs. Returns when to do so again; 0: nothing waits. */
+/*
+ * Between batches what waits is written where it belongs. Returns when to do so again; 0: nothing waits.
+ * (A repair that has just begun can have left a change of columns in the batch: that goes first.)
+ */
 static TimestampTz
 drain(void)
 {
@@ -435,6 +438,8 @@ drain(void)
 
 	if (!scd2_backlog_any())
 		return 0;
+	if (batch->changes > 0)
+		return GetCurrentTimestamp();
 	check_not_marked();
 	scd2_decoder_settle_caches();
 	if (scd2_backlog_drain(batch, &again))
