@@ -276,10 +276,14 @@ BEGIN
         RETURN;
     END IF;
     FOR r IN SELECT x.* FROM scd2_internal.reader x WHERE x.expired_at IS NULL AND x.used_at < clock_timestamp() - patience FOR UPDATE SKIP LOCKED LOOP
-        UPDATE scd2_internal.reader x SET expired_at = clock_timestamp() WHERE x.name = r.name;
-        RAISE WARNING 'reader "%" of table "%" has expired: it was not read for more than %', r.name,
-                (SELECT scd2_internal.label(f.source_relid) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id), current_setting('pg_scd2.reader_timeout')
-            USING DETAIL = format('What came after version %s is no longer kept for it.', r.version);
+        BEGIN
+            UPDATE scd2_internal.reader x SET expired_at = clock_timestamp() WHERE x.name = r.name;
+            RAISE WARNING 'reader "%" of table "%" has expired: it was not read for more than %', r.name,
+                    (SELECT scd2_internal.label(f.source_relid) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id), current_setting('pg_scd2.reader_timeout')
+                USING DETAIL = format('What came after version %s is no longer kept for it.', r.version);
+        EXCEPTION WHEN others THEN
+            RAISE WARNING 'reader "%" could not be expired: %', r.name, SQLERRM;
+        END;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.expire_readers() IS

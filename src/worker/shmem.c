@@ -214,6 +214,7 @@ take_entry(Scd2Database *db, Oid dboid)
 	db->error[0] = '\0';
 	memset(db->apply_failures, 0, sizeof(db->apply_failures));
 	db->apply_error[0] = '\0';
+	db->blamed_feed = 0;
 	pg_atomic_write_u64(&db->captured_lsn, 0);
 	pg_atomic_write_u64(&db->caught_up, 0);
 	pg_atomic_write_u64(&db->version, 0);
