@@ -206,6 +206,24 @@ none_waits('disabled in a batch that fails');
 is(sql('SELECT count(*), max(id) FROM d_changes'), '11|10', 'disabled in a batch that fails: the feed has what came before');
 is(sql(q{SELECT state FROM scd2.feeds WHERE feed = 'd_changes'::regclass}), 'disabled', 'and is disabled');
 
+# The space that entries took is given back, if nobody is in the way; who is, is not waited for.
+$node->safe_psql('postgres', q{CREATE TABLE l (id int, v text); SELECT scd2.enable_change_feed('l')});
+sync($node);
+hold('LOCK TABLE l_changes IN SHARE MODE');
+sql('INSERT INTO l SELECT i, much() FROM generate_series(1, 1000) i');
+others_go_on('much waits');
+cmp_ok(sql(q{SELECT pg_total_relation_size('scd2_internal.backlog')}), '>', 2 * 1024 * 1024, 'what waits takes space');
+my $reader = $node->background_psql('postgres');
+$reader->query_safe($_) for 'BEGIN', 'SELECT count(*) FROM scd2_internal.backlog';
+let_go();
+none_waits('much waits');
+sleep 1.5;
+others_go_on('much has waited');
+$reader->query_safe('COMMIT');
+$reader->quit;
+ok($node->poll_query_until('postgres', q{SELECT pg_total_relation_size('scd2_internal.backlog') < 100000}), 'its space is given back');
+is(sql('SELECT count(*) FROM l_changes'), '1000', 'the feed has it');
+
 #-------- the feed, its columns and its table --------
 
 # The feed is dropped while changes of it wait: who drops it holds its lock.
