@@ -196,7 +196,7 @@ UPDATE cut SET v = 'c' WHERE id = 1;
 UPDATE cut SET note = 'p' WHERE id > 1;
 INSERT INTO cut VALUES (4, 'again', 'n');
 SELECT scd2.sync() >= 0;
-SELECT c.why, c.version = s.earliest_version - 1 AS version, c.at = s.removed_until AS at FROM scd2_internal.comparable_since('cut_history') AS c, scd2_internal.feed_state AS s WHERE s.source_relid = 'cut'::regclass;
+SELECT c.why, c.version = s.earliest_version - 1 AS version, c.at = s.removed_until AS at FROM scd2_internal.comparable_since('cut_history') AS c, scd2_internal.feed AS f, scd2_internal.feed_start(f.feed_id) AS s WHERE f.source_relid = 'cut'::regclass;
 SELECT * FROM checked('cut_history');
 SELECT * FROM checked('cut_current');
 SET pg_scd2.allow_target_writes = on;

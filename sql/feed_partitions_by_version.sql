@@ -15,10 +15,6 @@ SELECT scd2.enable_change_feed('t');
 GRANT SELECT ON t_changes TO scd2_reader;
 CREATE INDEX by_id ON t_changes (id);
 RESET ROLE;
--- as from an earlier version: a feed does not take it any more
-SET pg_scd2.own_ddl = on;
-ALTER TABLE t_changes ADD CONSTRAINT positive CHECK (id > 0);
-RESET pg_scd2.own_ddl;
 -- Versions are those of the whole database: here they count from the feed's beginning.
 SELECT scd2.sync() AS base \gset
 CREATE FUNCTION cut() RETURNS bigint LANGUAGE sql AS $$ SELECT scd2_internal.cut_feed('feed_leaves.t_changes'::regclass) $$;

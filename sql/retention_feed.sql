@@ -83,8 +83,8 @@ SELECT scd2.drop_flow('now', drop_target => true);
 -- reading
 SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %s)', :base + 4), :base);
 SELECT said(format('SELECT * FROM scd2.table_changes(NULL::t_changes, %s)', :base), :base);
-SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %L::timestamptz)', (SELECT removed_until FROM scd2_internal.feed_state WHERE feed_relid = 't_changes'::regclass)), :base);
-SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %L::timestamptz)', (SELECT removed_until + interval '1 us' FROM scd2_internal.feed_state WHERE feed_relid = 't_changes'::regclass)), :base);
+SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %L::timestamptz)', (SELECT r.removed_until FROM scd2_internal.removal r JOIN scd2_internal.feed USING (feed_id) WHERE feed_relid = 't_changes'::regclass)), :base);
+SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %L::timestamptz)', (SELECT r.removed_until + interval '1 us' FROM scd2_internal.removal r JOIN scd2_internal.feed USING (feed_id) WHERE feed_relid = 't_changes'::regclass)), :base);
 SELECT said(format('SELECT * FROM scd2.table_changes(''t'', %s)', :base + 5), :base);
 SELECT said('SELECT * FROM scd2.table_changes(''t'')', :base);
 SELECT said('SELECT * FROM scd2.describe_history(''t'')', :base);
@@ -92,7 +92,7 @@ SELECT said(format('SELECT * FROM scd2.table_at(NULL::t, %s)', :base + 2), :base
 SELECT said(format('SELECT * FROM scd2.table_at(NULL::t, %s)', :base + 3), :base);
 -- that after the last change that was removed is known
 SELECT * FROM scd2.table_at(NULL::t, :base + 4);
-SELECT * FROM scd2.table_at(NULL::t, (SELECT removed_until FROM scd2_internal.feed_state WHERE feed_relid = 't_changes'::regclass));
+SELECT * FROM scd2.table_at(NULL::t, (SELECT r.removed_until FROM scd2_internal.removal r JOIN scd2_internal.feed USING (feed_id) WHERE feed_relid = 't_changes'::regclass));
 SELECT * FROM scd2.table_at(NULL::t, :base + 5);
 -- a flow cannot begin there, and a refresh would lose
 SELECT said(format('SELECT scd2.track(''t'', target => ''other'', starting_version => %s)', :base + 2), :base);
@@ -101,7 +101,7 @@ SELECT id, v, __end_at IS NULL AS open FROM t_history ORDER BY __start_at;
 SELECT scd2.full_refresh('t_history', allow_loss => true);
 SELECT scd2.sync() - :base AS synced;
 -- as it was after the last change that was removed, valid since then
-SELECT v, __end_at IS NULL AS open, __start_at = (SELECT removed_until FROM scd2_internal.feed_state WHERE feed_relid = 't_changes'::regclass) AS since_then FROM t_history ORDER BY __start_at;
+SELECT v, __end_at IS NULL AS open, __start_at = (SELECT r.removed_until FROM scd2_internal.removal r JOIN scd2_internal.feed USING (feed_id) WHERE feed_relid = 't_changes'::regclass) AS since_then FROM t_history ORDER BY __start_at;
 SELECT * FROM scd2.check_target('t_history');
 
 -- the feed of a quiet table goes on as it was

@@ -36,6 +36,7 @@ char	   *scd2_feed_retention = NULL;
 int			scd2_decoding_work_mem = 512 * 1024;
 int			scd2_batch_changes = 100000;
 int			scd2_max_apply_workers = 2;
+int			scd2_max_databases = 64;
 int			scd2_lock_timeout = 5000;
 int			scd2_max_slot_lag = -1;
 int			scd2_reader_timeout = 0;
@@ -122,6 +123,9 @@ define_settings(void)
 	define_integer("pg_scd2.max_apply_workers", "Apply workers of each database.",
 				   "First copies use at most all but one.",
 				   &scd2_max_apply_workers, 2, 1, SCD2_MAX_APPLY, PGC_SIGHUP, 0);
+	if (process_shared_preload_libraries_in_progress)
+		define_integer("pg_scd2.max_databases", "Databases of the server that can have workers at the same time.", NULL,
+					   &scd2_max_databases, 64, 1, 10000, PGC_POSTMASTER, 0);
 	define_integer("pg_scd2.lock_timeout", "How long in total a lock on a user's table is tried for.",
 				   "It is tried briefly, again and again, so that nobody queues behind us.",
 				   &scd2_lock_timeout, 5000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS);

@@ -25,6 +25,7 @@ extern char *scd2_feed_retention;	/* an interval as text */
 extern int	scd2_decoding_work_mem; /* kB */
 extern int	scd2_batch_changes;
 extern int	scd2_max_apply_workers;
+extern int	scd2_max_databases;		/* with entries in shared memory (worker/shmem.c) */
 extern int	scd2_lock_timeout;		/* ms */
 extern int	scd2_max_slot_lag;		/* MB, -1: none */
 extern int	scd2_reader_timeout;	/* s, 0: never */

@@ -208,7 +208,8 @@ scd2_backlog_load(void)
 	SPI_connect();
 	query("SELECT b.feed_id, f.source_relid::oid, f.feed_relid::oid, b.complete_version, b.bytes, b.gap_version, b.disabled,"
 		  "       (SELECT coalesce(max(e.n), 0) FROM scd2_internal.backlog e WHERE e.feed_id = b.feed_id)"
-		  " FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) ORDER BY b.feed_id", SPI_OK_SELECT, 0, NULL, NULL, NULL);
+		  " FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) JOIN scd2_internal.feed_state s USING (feed_id)"
+		  " WHERE " SCD2_AT_HOME("s") " ORDER BY b.feed_id", SPI_OK_SELECT, 0, NULL, NULL, NULL);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
@@ -738,10 +739,12 @@ tell(Part *part)
 
 	if (part->columns || part->repair || (done && backlog->committed.ended))
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
-	if (done && !backlog->committed.ended)
+	if (!done)
+		scd2_feed_set_latest(backlog->feed_id, part->next_version - 1);
+	else if (!backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else
-		scd2_feed_set_latest(backlog->feed_id, done ? backlog->committed.gap_version - 1 : part->next_version - 1);
+	else if (backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
+		scd2_feed_set_latest(backlog->feed_id, backlog->committed.gap_version - 1);
 	if (done)
 		forget(backlog);
 	else

@@ -69,6 +69,7 @@ typedef struct Scd2Feed
 	/* In the batch at hand. */
 	bool		touched;		/* it is in the batch's list */
 	bool		columns_changed;	/* the relation has to follow the layout */
+	Scd2Column *columns_before; /* columns as they were before that was tried; NULL: it was not */
 	Scd2Rows   *rows;			/* NULL: none */
 	int64		first_version;	/* of these rows */
 	int64		last_version;

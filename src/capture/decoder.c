@@ -21,6 +21,10 @@
  * both are the same. When one comes (a DDL somewhere), past and present may differ until decoding
  * has passed the log's insert position at that time: until then the caches are dropped at both
  * edges. (Dropping them always costs a tenth of a core at a thousand commits a second.)
+ *
+ * A read ends after READ_TIME or READ_BYTES, wherever in the log that is, so that what was found is
+ * written, the position moves and the worker hears what it is asked, however much there is of
+ * others' log behind. Changes of transactions that have not committed there stay with the decoder.
  */
 #include "postgres.h"
 
@@ -46,6 +50,9 @@
 
 #define SPARE_MEMORY	((Size) 64 * 1024 * 1024)	/* beyond decoding_work_mem */
 #define OTHERS_BYTES	(16 * 1024 * 1024)	/* so much WAL counts as others', whatever is in it */
+#define READ_BYTES		(64 * 1024 * 1024)
+#define READ_TIME		(100 * INT64CONST(1000))	/* µs */
+#define RECORDS_BETWEEN_LOOKS	64	/* at the clock */
 #define OTHERS_XIDS		1000	/* so many transactions' catalog rows are worth letting go */
 
 static LogicalDecodingContext *decoder = NULL;
@@ -227,9 +234,21 @@ scd2_decoder_settle_caches(void)
 		InvalidateSystemCaches();
 }
 
+/* Has a read gone on for long enough that others have their turn? */
+static bool
+is_long(XLogRecPtr begun_at, TimestampTz begun, int *records)
+{
+	if (decoder->reader->EndRecPtr - begun_at >= READ_BYTES)
+		return true;
+	if (++*records < RECORDS_BETWEEN_LOOKS)
+		return false;
+	*records = 0;
+	return GetCurrentTimestamp() - begun >= READ_TIME;
+}
+
 /*
- * Decodes into the batch until it has "max_changes" and a transaction ends, or the log ends. True:
- * the end of the flushed log was reached. Outside a transaction.
+ * Decodes into the batch until it has "max_changes" and a transaction ends, or the log ends, or for
+ * long enough. True: the end of the flushed log was reached. Outside a transaction.
  */
 bool
 scd2_decoder_read(Scd2Batch *batch, int max_changes)
@@ -237,6 +256,9 @@ scd2_decoder_read(Scd2Batch *batch, int max_changes)
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	bool		reached_end = false;
+	XLogRecPtr	begun_at = InvalidXLogRecPtr;
+	TimestampTz begun = GetCurrentTimestamp();
+	int			records = 0;
 
 	scd2_decoder_settle_caches();
 	CurrentResourceOwner = batch->owner;
@@ -260,9 +282,15 @@ scd2_decoder_read(Scd2Batch *batch, int max_changes)
 		LogicalDecodingProcessRecord(decoder, decoder->reader);
 		CurrentResourceOwner = batch->owner;
 		CHECK_FOR_INTERRUPTS();
+		if (XLogRecPtrIsInvalid(begun_at))
+			begun_at = decoder->reader->EndRecPtr;	/* (the first read begins at the slot's restart point) */
+		if (is_long(begun_at, begun, &records))
+			break;
 	}
 	MemoryContextSwitchTo(old);
 	CurrentResourceOwner = owner;
+	if (!reached_end && batch->changes == 0)
+		scd2_decoder_settle_caches();	/* the worker may look into catalogs before it reads on */
 	return reached_end;
 }
 

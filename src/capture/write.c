@@ -140,6 +140,26 @@ apply_failures(Scd2Batch *batch)
 	SPI_finish();
 }
 
+/* Writing numbers the columns that are new (feed/writer.c); what was rolled back has no numbers. */
+static void
+remember_columns(Scd2Batch *batch, Scd2Feed *feed)
+{
+	Size		size = feed->layout->natts * sizeof(Scd2Column);
+
+	if (!feed->columns_changed)
+		return;
+	feed->columns_before = MemoryContextAlloc(batch->cxt, size);
+	memcpy(feed->columns_before, feed->columns, size);
+}
+
+static void
+recall_columns(Scd2Feed *feed)
+{
+	if (feed->columns_before != NULL)
+		memcpy(feed->columns, feed->columns_before, feed->layout->natts * sizeof(Scd2Column));
+	feed->columns_before = NULL;
+}
+
 /* Its part of the batch, where it belongs. False: somebody's lock is in the way. */
 static bool
 write_feed(Scd2Feed *feed)
@@ -199,10 +219,13 @@ write_feeds(Scd2Batch *batch, bool alone)
 		feed->goes_on = false;
 		if (!has_something(feed))
 			continue;
+		recall_columns(feed);
+		remember_columns(batch, feed);
 		writing = true;
 		if (scd2_backlog_on_relation(feed->feed_relid) || !(alone ? write_feed_alone(feed, &error) : write_feed(feed)))
 		{
 			writing = false;
+			recall_columns(feed);
 			scd2_backlog_put(batch, feed, error != NULL && error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? NULL : error);
 		}
 		writing = false;
@@ -252,6 +275,16 @@ settle_failed(Scd2Batch *batch)
 	}
 }
 
+/* The layouts are settled next: the copies go with the batch. */
+static void
+forget_columns(Scd2Batch *batch)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->feeds)
+		((Scd2Feed *) lfirst(lc))->columns_before = NULL;
+}
+
 /*
  * Writes the batch. After an error that is not a feed's own the transaction is left for the process
  * to end with.
@@ -281,6 +314,7 @@ scd2_write_batch(Scd2Batch *batch)
 	MemoryContextSwitchTo(cxt);
 	if (again)
 		write_all(batch, true);
+	forget_columns(batch);
 	scd2_captured_settle(batch->feeds);
 	settle_failed(batch);
 }

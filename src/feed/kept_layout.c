@@ -185,42 +185,93 @@ scd2_layout_unpack(Scd2Feed *feed, const bytea *packed)
 	MemoryContextSwitchTo(old);
 }
 
-/* Is a row of feed_column (source_attnum, was, until) that of this column? */
-static bool
-is_of_column(HeapTuple row, TupleDesc desc, const Scd2Column *column)
+/* A row of feed_column: which column of the source one of the feed's is, or was until some version. */
+typedef struct Known
 {
-	bool		isnull;
-	int16		source_attnum = DatumGetInt16(SPI_getbinval(row, desc, 1, &isnull));
-	int16		was = DatumGetInt16(SPI_getbinval(row, desc, 3, &isnull));
-	int64		until = isnull ? 0 : DatumGetInt64(SPI_getbinval(row, desc, 4, &isnull));
+	int16		source_attnum;
+	int16		feed_attnum;
+	const char *name;
+	int16		was;
+	int64		until;			/* 0: it still is */
+	bool		taken;
+} Known;
 
-	return column->was == 0 ? source_attnum == column->source_attnum : was == column->was && until == column->until;
+static Known *
+read_known(const Scd2Feed *feed, int *n)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(feed->feed_id)};
+	Known	   *known;
+
+	if (SPI_execute_with_args("SELECT source_attnum, feed_attnum, name, was, until FROM scd2_internal.feed_column WHERE feed_id = $1 AND feed_attnum > 0",
+							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read scd2_internal.feed_column");
+	*n = SPI_processed;
+	known = palloc0((*n + 1) * sizeof(Known));
+	for (int i = 0; i < *n; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+
+		known[i].source_attnum = DatumGetInt16(SPI_getbinval(row, desc, 1, &isnull));
+		known[i].feed_attnum = DatumGetInt16(SPI_getbinval(row, desc, 2, &isnull));
+		known[i].name = SPI_getvalue(row, desc, 3);
+		known[i].was = DatumGetInt16(SPI_getbinval(row, desc, 4, &isnull));
+		known[i].until = DatumGetInt64(SPI_getbinval(row, desc, 5, &isnull));
+		if (isnull)
+			known[i].until = 0;
+	}
+	return known;
+}
+
+/* The one that has this number in the source, or had it until then. NULL: none is left. */
+static Known *
+find_known(Known *known, int n, int16 attnum, int64 until, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (!known[i].taken && known[i].until == until && (until == 0 ? known[i].source_attnum == attnum : known[i].was == attnum && strcmp(known[i].name, name) == 0))
+			return &known[i];
+	return NULL;
+}
+
+/* Which one a column of the layout is: one that gave way only now is known under its number. */
+static Known *
+find_column(const Scd2Feed *feed, int i, Known *known, int n)
+{
+	const Scd2Column *column = &feed->columns[i];
+	Known	   *found;
+
+	if (column->was == 0)
+		return find_known(known, n, column->source_attnum, 0, NULL);
+	found = find_known(known, n, column->was, column->until, NameStr(TupleDescAttr(feed->layout, i)->attname));
+	return found != NULL ? found : find_known(known, n, column->was, 0, NULL);
 }
 
 /*
- * Finds the columns of the feed's relation that a layout's are by now. In a transaction with a snapshot.
+ * Finds the columns of the feed's relation that a layout's are by now. Of a number that several had, the
+ * earlier in the layout come first: the last has it now, and may not be there yet. In a transaction with a
+ * snapshot.
  */
 void
 scd2_layout_find_columns(Scd2Feed *feed)
 {
-	Oid			types[] = {INT4OID};
-	Datum		values[] = {Int32GetDatum(feed->feed_id)};
+	Known	   *known;
+	int			n;
 
 	SPI_connect();
-	if (SPI_execute_with_args("SELECT source_attnum, feed_attnum, was, until FROM scd2_internal.feed_column WHERE feed_id = $1 AND feed_attnum > 0",
-							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read scd2_internal.feed_column");
-	for (uint64 row = 0; row < SPI_processed; row++)
-		for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
-		{
-			Scd2Column *column = &feed->columns[i];
-			bool		isnull;
+	known = read_known(feed, &n);
+	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
+	{
+		Scd2Column *column = &feed->columns[i];
+		Known	   *found = column->replaced || (column->source_attnum == 0 && column->was == 0) ? NULL : find_column(feed, i, known, n);
 
-			if (column->replaced || column->source_attnum == 0 || !is_of_column(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column))
-				continue;
-			column->feed_attnum = DatumGetInt16(SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 2, &isnull));
-			if (column->was != 0)
-				column->source_attnum = DatumGetInt16(SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 1, &isnull));
-		}
+		if (found == NULL)
+			continue;
+		found->taken = true;
+		column->feed_attnum = found->feed_attnum;
+		if (column->was != 0 && found->until != 0)
+			column->source_attnum = found->source_attnum;
+	}
 	SPI_finish();
 }

@@ -35,7 +35,6 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_depend.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_policy.h"
 #include "catalog/pg_rewrite.h"
 #include "catalog/pg_trigger.h"
@@ -416,49 +415,6 @@ is_held(Oid feed_relid, int16 attnum)
 	return held;
 }
 
-/* Is a type what a column of a table, or another type, is made of? */
-static bool
-is_made_use_of(Oid type)
-{
-	Relation	depend = table_open(DependRelationId, AccessShareLock);
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tup;
-	bool		found = false;
-
-	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(TypeRelationId));
-	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(type));
-	scan = systable_beginscan(depend, DependReferenceIndexId, true, NULL, 2, keys);
-	while (!found && HeapTupleIsValid(tup = systable_getnext(scan)))
-	{
-		Form_pg_depend user = (Form_pg_depend) GETSTRUCT(tup);
-
-		found = user->deptype == DEPENDENCY_NORMAL &&
-			(user->classid == TypeRelationId || (user->classid == RelationRelationId && user->objsubid > 0));
-	}
-	systable_endscan(scan);
-	table_close(depend, AccessShareLock);
-	return found;
-}
-
-/* The server does not change columns of a table whose row type, or that of a partition, is a column's. */
-static bool
-has_rows_elsewhere(Oid feed_relid)
-{
-	List	   *relations = lcons_oid(feed_relid, find_inheritance_children(feed_relid, NoLock));
-	ListCell   *lc;
-	bool		found = false;
-
-	foreach(lc, relations)
-	{
-		Oid			type = get_rel_type_id(lfirst_oid(lc));
-
-		found = found || (OidIsValid(type) && (is_made_use_of(type) || is_made_use_of(get_array_type(type))));
-	}
-	list_free(relations);
-	return found;
-}
-
 /* A name for a column that gives way to another one. */
 static void
 retire(Scd2Feed *feed, int at, int64 version)
@@ -505,7 +461,7 @@ follow_type(Scd2Feed *feed, int at, Form_pg_attribute source, int64 version)
 				   version);
 		return;
 	}
-	if (feed_attnum > 0 && (is_held(feed->feed_relid, feed_attnum) || has_rows_elsewhere(feed->feed_relid)))
+	if (feed_attnum > 0 && is_held(feed->feed_relid, feed_attnum))
 	{
 		begin_anew(feed, at, source,
 				   psprintf("column \"%s\" changed its type, and something that hangs on it in the feed keeps it there as it is", NameStr(source->attname)),

@@ -29,7 +29,7 @@
  *
  * Nobody waits for somebody's lock on a feed: all locks that the write takes are tried first. If one is
  * not to be had, nothing is written, and the rows wait by themselves (capture/backlog.c). What is met
- * behind those (a lock on a TOAST table, on a row of a definition) is waited for PATIENCE, no longer.
+ * behind those (a lock on a row of a definition) is waited for PATIENCE, no longer.
  */
 #include "postgres.h"
 
@@ -407,66 +407,87 @@ look_for_columns(Scd2Feed *feed, Relation rel)
 	feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
 }
 
-/* Before "until" it is waited for, as long as lock_timeout says. */
-static bool
-lock(Oid relid, LOCKMODE mode, TimestampTz until)
+/* Locks that were taken for a feed, to be given back if one is not to be had: the batch goes on without it. */
+typedef struct Locks
 {
-	if (until == 0 || GetCurrentTimestamp() >= until)
-		return ConditionalLockRelationOid(relid, mode);
-	LockRelationOid(relid, mode);
+	TimestampTz until;			/* before it they are waited for, each as long as lock_timeout says; 0: never */
+	List	   *relids;
+	List	   *modes;			/* of each */
+} Locks;
+
+static bool
+lock(Locks *locks, Oid relid, LOCKMODE mode)
+{
+	if (locks->until != 0 && GetCurrentTimestamp() < locks->until)
+		LockRelationOid(relid, mode);
+	else if (!ConditionalLockRelationOid(relid, mode))
+		return false;
+	locks->relids = lappend_oid(locks->relids, relid);
+	locks->modes = lappend_int(locks->modes, mode);
 	return true;
 }
 
-/* A table and its indexes. */
+static void
+give_back(const Locks *locks)
+{
+	ListCell   *relid;
+	ListCell   *mode;
+
+	forboth(relid, locks->relids, mode, locks->modes)
+		UnlockRelationOid(lfirst_oid(relid), lfirst_int(mode));
+}
+
+/* A table, what it keeps long values in, and the indexes of both. */
 static bool
-lock_table(Oid relid, LOCKMODE mode, TimestampTz until)
+lock_table(Locks *locks, Oid relid, LOCKMODE mode)
 {
 	Relation	rel;
+	Oid			toast;
 	ListCell   *lc;
-	bool		locked;
+	bool		locked = true;
 
-	if (!lock(relid, mode, until))
+	if (!lock(locks, relid, mode))
 		return false;
 	rel = try_relation_open(relid, NoLock);
 	if (rel == NULL)
 		return true;			/* the write will say so */
-	locked = true;
 	foreach(lc, RelationGetIndexList(rel))
-		locked = locked && lock(lfirst_oid(lc), mode, until);
+		locked = locked && lock(locks, lfirst_oid(lc), mode);
+	toast = rel->rd_rel->reltoastrelid;
 	relation_close(rel, NoLock);
-	return locked;
+	return locked && (!OidIsValid(toast) || lock_table(locks, toast, mode));
 }
 
 /* Whoever changes the columns of a feed changes those of all partitions. */
 static bool
-lock_all(Oid relid, TimestampTz until)
+lock_all(Locks *locks, Oid relid)
 {
 	ListCell   *lc;
 
-	if (!lock_table(relid, AccessExclusiveLock, until))
+	if (!lock_table(locks, relid, AccessExclusiveLock))
 		return false;
 	foreach(lc, find_inheritance_children(relid, NoLock))
-		if (!lock_table(lfirst_oid(lc), AccessExclusiveLock, until))
+		if (!lock_table(locks, lfirst_oid(lc), AccessExclusiveLock))
 			return false;
 	return true;
 }
 
 /* All locks that writing a feed takes. */
 static bool
-lock_feed(Scd2Feed *feed, TimestampTz until)
+lock_feed(Locks *locks, Scd2Feed *feed)
 {
 	Relation	rel;
 	bool		locked = true;
 
-	if (!lock(feed->feed_relid, RowExclusiveLock, until))
+	if (!lock(locks, feed->feed_relid, RowExclusiveLock))
 		return false;
 	rel = open_feed(feed);
 	look_for_columns(feed, rel);
 	if (feed->columns_changed)
-		locked = lock_all(feed->feed_relid, until);
+		locked = lock_all(locks, feed->feed_relid);
 	else if (feed->rows != NULL)
-		locked = lock_table(leaf_for_batch(feed, rel), RowExclusiveLock, until);
-	relation_close(rel, NoLock);
+		locked = lock_table(locks, leaf_for_batch(feed, rel), RowExclusiveLock);
+	relation_close(rel, RowExclusiveLock);	/* locked once more by open_feed() */
 	return locked;
 }
 
@@ -831,12 +852,15 @@ scd2_feed_look_again(Scd2Feed *feed, Oid relid)
 		feed->looked = false;
 }
 
-/* Works at a feed: who has to wait behind the locks that were tried does not wait for long. */
+/*
+ * Works at a feed. Rows need no locks but those that are tried; whoever changes columns may have to wait for
+ * others (rows of catalogs), but not for long.
+ */
 typedef struct Work
 {
 	FeedInWork	in_work;
 	ErrorContextCallback context;
-	int			nestlevel;
+	int			nestlevel;		/* 0: no setting was changed */
 	MemoryContext cxt;
 	MemoryContext before;
 } Work;
@@ -849,6 +873,9 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 	work->in_work = (FeedInWork){.feed = feed, .source_name = scd2_relation_name(feed->source_relid)};
 	work->context = (ErrorContextCallback){.callback = say_which_feed, .arg = &work->in_work, .previous = error_context_stack};
 	error_context_stack = &work->context;
+	work->nestlevel = 0;
+	if (patience == 0 && !feed->columns_changed)
+		return;
 	work->nestlevel = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", psprintf("%dms", patience == 0 ? PATIENCE : patience),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
@@ -857,7 +884,8 @@ begin_work(Work *work, const Scd2Feed *feed, int patience)
 static void
 end_work(Work *work)
 {
-	AtEOXact_GUC(false, work->nestlevel);
+	if (work->nestlevel > 0)
+		AtEOXact_GUC(false, work->nestlevel);
 	error_context_stack = work->context.previous;
 	MemoryContextSwitchTo(work->before);
 	MemoryContextDelete(work->cxt);
@@ -865,18 +893,21 @@ end_work(Work *work)
 
 /*
  * Locks all that writing the batch's part of a feed takes, if nobody is in the way; "patience": or
- * leaves the way within so many ms, however many locks there are (the last may take as long again).
- * False: somebody is; some of it may be locked then. In a transaction with a snapshot. Raises 42P01 if
- * the feed is gone, 23514 if it has no partition for the rows, 55P03 if patience was in vain.
+ * leaves the way within so many ms. False: somebody is, and nothing is locked. In a transaction with a
+ * snapshot. Raises 42P01 if the feed is gone, 23514 if it has no partition for the rows, 55P03 if
+ * patience was in vain.
  */
 bool
 scd2_feed_lock(Scd2Feed *feed, int patience)
 {
 	Work		work;
+	Locks		locks = {.until = patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience)};
 	bool		locked;
 
 	begin_work(&work, feed, patience);
-	locked = lock_feed(feed, patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience));
+	locked = lock_feed(&locks, feed);
+	if (!locked)
+		give_back(&locks);
 	end_work(&work);
 	return locked;
 }

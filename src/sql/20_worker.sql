@@ -31,6 +31,14 @@ CREATE FUNCTION scd2_internal.feed_latest(feed_id integer) RETURNS bigint
 CREATE FUNCTION scd2_internal.require_capture() RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_require_capture' LANGUAGE C;
 
+CREATE FUNCTION scd2_internal.may_wait_for(caller oid, f scd2_internal.feed) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM pg_class c WHERE c.oid IN (f.feed_relid::oid, f.source_relid::oid) AND (pg_has_role(caller, c.relowner, 'USAGE')
+               OR c.oid = f.feed_relid AND has_table_privilege(caller, c.oid, 'SELECT')))
+        OR EXISTS (SELECT FROM scd2_internal.flow w WHERE w.feed_id = f.feed_id AND pg_has_role(caller, scd2_internal.flow_owner(w), 'USAGE'))
+$$;
+COMMENT ON FUNCTION scd2_internal.may_wait_for(oid, scd2_internal.feed) IS 'Whether a feed concerns a role: it may read it, owns its source, or has a flow from it';
+
 -- The name of a flow (or the repair of a feed) that scd2.sync() still waits for, NULL if there is none. Raises 55000 for a flow or feed that
 -- failed; with "tell", a NOTICE for what is not waited for. Flows that take snapshots by themselves must have looked at
 -- their source since "since".
@@ -52,7 +60,7 @@ BEGIN
                    AND f.known_changes <> (SELECT l.changes FROM scd2_internal.feed_layout l WHERE l.feed_id = f.feed_id)
                    OR s.phase = 'apply' AND CASE WHEN f.kind = 'snapshot' THEN (f.once OR f.refresh_interval > '0')
                        AND s.snapshot_at >= since IS NOT TRUE
-                   ELSE scd2_internal.feed_complete(f.feed_id) < sync_pending.version OR s.watermark_version < least(sync_pending.version,
+                   ELSE scd2_internal.feed_is_behind(f.feed_id, sync_pending.version) OR s.watermark_version < least(sync_pending.version,
                        coalesce(scd2_internal.feed_latest(f.feed_id), sync_pending.version)) END AS behind
         FROM scd2_internal.flow f
         LEFT JOIN scd2_internal.flow_state s USING (flow_id)
@@ -90,10 +98,10 @@ BEGIN
         FROM scd2_internal.feed_state s JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.source_relid
         WHERE s.resync_version IS NOT NULL AND pg_has_role(caller, c.relowner, 'USAGE') LIMIT 1;
     END IF;
-    IF pending IS NULL AND targets IS NULL THEN
+    IF pending IS NULL AND (targets IS NULL OR targets = '{}') THEN
         SELECT format('feed of %s', f.source_relid::regclass) INTO pending
-        FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id) JOIN pg_class c ON c.oid = f.feed_relid
-        WHERE b.complete_version < sync_pending.version AND has_table_privilege(caller, c.oid, 'SELECT') LIMIT 1;
+        FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed f USING (feed_id)
+        WHERE scd2_internal.feed_is_behind(f.feed_id, sync_pending.version) AND scd2_internal.may_wait_for(caller, f) LIMIT 1;
     END IF;
     RETURN pending;
 END $$;
@@ -104,11 +112,7 @@ CREATE FUNCTION scd2_internal.sync_waits_for(caller oid, OUT why text, OUT fix t
 DECLARE
     f scd2_internal.feed;
 BEGIN
-    FOR f IN SELECT x.* FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed x USING (feed_id) JOIN pg_class c ON c.oid = x.feed_relid
-             WHERE has_table_privilege(caller, c.oid, 'SELECT')
-                OR EXISTS (SELECT FROM scd2_internal.flow w WHERE w.feed_id = x.feed_id AND pg_has_role(caller, scd2_internal.flow_owner(w), 'USAGE'))
-             ORDER BY b.since
-    LOOP
+    FOR f IN SELECT x.* FROM scd2_internal.feed_backlog b JOIN scd2_internal.feed x USING (feed_id) WHERE scd2_internal.may_wait_for(caller, x) ORDER BY b.since LOOP
         PERFORM scd2_internal.refuse('55P03', 'scd2.sync() would wait for a lock of its own transaction',
                 format('Changes of table "%s" wait to be written into its feed, which this session has locked.', scd2_internal.label(f.source_relid)), 'COMMIT; SELECT scd2.sync();')
             WHERE scd2_internal.keeps_feed_locked(f);

@@ -54,7 +54,7 @@ CREATE FUNCTION scd2_internal.wait_complete(f scd2_internal.feed, version bigint
 DECLARE
     deadline CONSTANT timestamptz := clock_timestamp() + current_setting('pg_scd2.lock_timeout')::interval;
 BEGIN
-    WHILE scd2_internal.feed_complete(f.feed_id) < version LOOP
+    WHILE scd2_internal.feed_is_behind(f.feed_id, version) LOOP
         IF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
            OR scd2_internal.keeps_feed_locked(f) THEN
             PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id));

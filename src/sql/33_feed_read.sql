@@ -69,6 +69,15 @@ $$;
 COMMENT ON FUNCTION scd2_internal.feed_complete(integer) IS
     'Up to this version a feed has everything that was captured (gaps apart). NULL: nothing was captured in this database yet';
 
+-- A change of columns may wait although all versions are there.
+CREATE FUNCTION scd2_internal.feed_is_behind(feed integer, version bigint) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM scd2_internal.feed_backlog b WHERE b.feed_id = feed
+        AND (b.complete_version < version OR EXISTS (SELECT FROM scd2_internal.backlog e WHERE e.feed_id = feed AND e.kind = 'l' AND e.first_version <= version + 1)))
+$$;
+COMMENT ON FUNCTION scd2_internal.feed_is_behind(integer, bigint) IS
+    'Whether a feed lacks something of what was captured up to a version: changes, or columns';
+
 CREATE FUNCTION scd2_internal.feed_start(feed integer, OUT earliest_version bigint, OUT removed_until timestamptz, OUT removed_at timestamptz)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT greatest(s.earliest_version, r.earliest_version), greatest(s.removed_until, r.removed_until), greatest(s.removed_at, r.removed_at)

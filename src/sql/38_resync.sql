@@ -79,9 +79,10 @@ DECLARE
 BEGIN
     PERFORM scd2_internal.check_owner(caller, source);
     f := scd2_internal.require_feed_of(source);
-    -- A statement that warned of a gap may not be captured yet.
+    -- A statement that warned of a gap may not be captured yet, or its gap comes behind what waits to be written.
     IF pg_current_xact_id_if_assigned() IS NULL AND (SELECT s.broken_at IS NULL FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id) THEN
         PERFORM scd2._wait_captured('1 min');
+        PERFORM scd2_internal.wait_complete(f, scd2.latest_version());
     END IF;
     IF NOT scd2_internal.needs_resync(f) THEN
         RETURN;

@@ -74,14 +74,15 @@ COMMENT ON FUNCTION scd2._feed_waits_for(integer) IS
 
 -- The feeds, with what both scd2.feeds and scd2.flows need.
 CREATE VIEW scd2_internal.feed_status AS
-    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, b.earliest_version, b.removed_at, s.gap, s.broken_at,
+    SELECT f.*, s.state AS captured, s.enabled_version, s.enabled_at, greatest(s.earliest_version, r.earliest_version) AS earliest_version,
+           greatest(s.removed_at, r.removed_at) AS removed_at, s.gap, s.broken_at,
            s.resync_version, s.error, s.error_at,
            least(p.version, greatest(scd2._feed_latest(f.feed_id), k.last_version)) AS latest_version,
            sc.oid AS source_there, fc.oid AS feed_there, coalesce(sc.relowner, fc.relowner) AS owner,
            k.complete_version, k.bytes AS backlog_bytes, k.since AS waits_since
     FROM scd2_internal.feed f
          LEFT JOIN scd2_internal.feed_state s USING (feed_id)
-         LEFT JOIN LATERAL scd2_internal.feed_start(f.feed_id) b ON true
+         LEFT JOIN scd2_internal.removal r USING (feed_id)       -- feed_start(), which is not for everybody to call
          LEFT JOIN LATERAL (SELECT x.*, (SELECT e.last_version FROM scd2_internal.backlog e WHERE e.feed_id = x.feed_id ORDER BY e.n DESC LIMIT 1) AS last_version
                             FROM scd2_internal.feed_backlog x WHERE x.feed_id = f.feed_id) k ON true
          LEFT JOIN scd2_internal.position p ON p.singleton

@@ -133,8 +133,12 @@ CREATE FUNCTION scd2_internal.capture_problems(see_errors boolean) RETURNS TABLE
     SELECT 'the workers of this database are stopped', format('The slot "%s" holds back WAL meanwhile.', s.slot),
         'SELECT scd2.start();' FROM s WHERE s.stopped
     UNION ALL
+    SELECT 'no worker captures changes', initcap(left(s.error, 1)) || substr(s.error, 2) || '.',
+        format('ALTER SYSTEM SET pg_scd2.max_databases = %s; -- then restart the server', 2 * current_setting('pg_scd2.max_databases')::integer)
+    FROM s WHERE s.error LIKE 'no entry for this database%' AND NOT s.stopped
+    UNION ALL
     SELECT 'no worker captures changes', 'The launcher starts one when it is asked to.', 'SELECT scd2.start();'
-    FROM s WHERE s.state = 'off' AND NOT s.stopped AND scd2_internal.setting_lists_us('shared_preload_libraries')
+    FROM s WHERE s.state = 'off' AND (s.error LIKE 'no entry for this database%') IS NOT TRUE AND NOT s.stopped AND scd2_internal.setting_lists_us('shared_preload_libraries')
         AND NOT pg_is_in_recovery()
              AND current_setting('pg_scd2.enabled', true) = 'on'
     UNION ALL

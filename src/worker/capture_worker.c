@@ -11,7 +11,7 @@
  *       ▼
  *     open the decoder at the position
  *       │
- *       ├──► read to the end of the flushed log, or until the batch is full
+ *       ├──► read to the end of the flushed log, or until the batch is full, or for 100 ms
  *       │    write it: one transaction with rows, control effects, position       (capture/write.c)
  *       │    publish: version, captured LSN, wake apply workers and sync()
  *       │    confirm the slot, if the position is flushed and it is worth it
@@ -27,7 +27,9 @@
  * sees version N in the position sees the tables as of N at least. While a synchronous standby is
  * missing, capture waits as the writers do.
  *
- * Idle. When only others' WAL passes by, row and slot are moved on, at most every IDLE_ADVANCE.
+ * Idle. When only others' WAL passes by, row and slot are moved on, at most every IDLE_ADVANCE; while
+ * there is much of it to be read, every BEHIND_BYTES or BEHIND_ADVANCE, so that a worker that comes after us need not
+ * read it again.
  *
  * Wake-up. Writers set our latch at commit. After a batch the latch is not reset for COALESCE_MS,
  * so that a busy writer finds it set and does not signal.
@@ -61,6 +63,8 @@
 #include "worker/worker.h"
 
 #define IDLE_ADVANCE	(10 * USECS_PER_SEC)
+#define BEHIND_ADVANCE	USECS_PER_SEC
+#define BEHIND_BYTES	(64 * 1024 * 1024)
 #define WAKE_HELPERS_EVERY	(50 * INT64CONST(1000))
 #define COALESCE_MS		2		/* commits that come so soon after a batch wait for each other */
 #define CONFIRM_BYTES	(16 * 1024 * 1024)
@@ -74,6 +78,7 @@ static Scd2Batch *batch;
 
 /* A position that is committed, and the end of that commit. */
 static XLogRecPtr written_position = InvalidXLogRecPtr;
+static XLogRecPtr position_lsn = InvalidXLogRecPtr;	/* as it was found or is now */
 static XLogRecPtr written_commit = InvalidXLogRecPtr;
 static TimestampTz last_confirm = 0;
 static TimestampTz last_batch = 0;
@@ -199,6 +204,7 @@ open_everything(Scd2Position *position)
 	scd2_plugin_attach(batch);
 	if (!has_row || XLogRecPtrIsInvalid(position->lsn))
 		create_slot(position, has_row);
+	position_lsn = position->lsn;
 	batch->version = position->version;
 	batch->timestamp = position->timestamp;
 
@@ -235,6 +241,22 @@ publish(XLogRecPtr captured)
 	}
 }
 
+/* Within the batch: shared memory has forgotten it. */
+static bool
+is_disabled(const Scd2Feed *feed)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->controls)
+	{
+		const Scd2Control *control = lfirst(lc);
+
+		if (control->feed_id == feed->feed_id && strcmp(control->kind, "disable feed") == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 publish_feeds(void)
 {
@@ -244,7 +266,7 @@ publish_feeds(void)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		if (feed->rows == NULL || feed->backlog != NULL)
+		if (feed->rows == NULL || feed->backlog != NULL || is_disabled(feed))
 			continue;
 		/* What a feed that failed has of its last version does not count. */
 		scd2_feed_set_latest(feed->feed_id, feed->failure ?
@@ -298,7 +320,7 @@ write_batch(void)
 	SCD2_FAIL_POINT("decoded");
 	scd2_write_batch(batch);
 	SCD2_FAIL_POINT("committed");
-	written_position = batch->captured_end;
+	position_lsn = written_position = batch->captured_end;
 	written_commit = XactLastCommitEnd;
 	last_advance = last_batch = GetCurrentTimestamp();
 	scd2_decoder_forget_others();
@@ -317,16 +339,20 @@ write_batch(void)
 
 /* Nothing of ours went by, but others' WAL did: the position moves, so that the slot can. */
 static void
-advance_idle(TimestampTz now)
+advance_idle(TimestampTz now, bool reached_end)
 {
 	XLogRecPtr	reached = scd2_decoder_reached();
 
-	if (!scd2_decoder_saw_others() || now - last_advance < IDLE_ADVANCE)
+	if (reached <= position_lsn)	/* reading begins at the slot's restart point */
+		return;
+	if (!scd2_decoder_saw_others())
+		return;
+	if (reached_end ? now - last_advance < IDLE_ADVANCE : now - last_advance < BEHIND_ADVANCE && reached - position_lsn < BEHIND_BYTES)
 		return;
 	check_not_marked();
 	scd2_decoder_settle_caches();
 	scd2_write_position(batch, reached);
-	written_position = reached;
+	position_lsn = written_position = reached;
 	written_commit = XactLastCommitEnd;
 	last_advance = now;
 	scd2_decoder_forget_others();
@@ -385,10 +411,8 @@ work(void)
 
 	now = GetCurrentTimestamp();
 	if (reached_end)
-	{
 		pg_atomic_write_u64(&db->caught_up, (uint64) now);
-		advance_idle(now);
-	}
+	advance_idle(now, reached_end);
 	confirm(now);
 	return reached_end;
 }

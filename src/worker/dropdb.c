@@ -1,6 +1,8 @@
 /*
  * dropdb.c
- *		DROP DATABASE ... WITH (FORCE) of a database that has workers.
+ *		DROP DATABASE of a database that has, or had, workers.
+ *
+ * What shared memory has of a database goes with it.
  *
  * FORCE ends the sessions in the database, but the server counts the active slots before it does,
  * and refuses. So the session that drops tells our workers to end, and waits until the slot is
@@ -28,24 +30,17 @@
 
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 
-/* The database that a statement drops by force and that the caller may drop, else InvalidOid. */
-static Oid
-forced_database(Node *stmt, bool top_level)
+/* Does the statement end the sessions in the database, and may the caller drop it? */
+static bool
+is_forced(const DropdbStmt *drop, Oid dboid)
 {
-	DropdbStmt *drop = (DropdbStmt *) stmt;
-	Oid			dboid;
 	ListCell   *lc;
 	bool		force = false;
 
-	if (!IsA(stmt, DropdbStmt) || !top_level)
-		return InvalidOid;
 	foreach(lc, drop->options)
 		if (strcmp(lfirst_node(DefElem, lc)->defname, "force") == 0)
 			force = true;
-	dboid = get_database_oid(drop->dbname, true);
-	if (!force || !OidIsValid(dboid) || dboid == MyDatabaseId || !scd2_owns_database(dboid))
-		return InvalidOid;
-	return dboid;
+	return force && dboid != MyDatabaseId && scd2_owns_database(dboid);
 }
 
 /*
@@ -106,23 +101,30 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				ProcessUtilityContext context, ParamListInfo params,
 				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	Oid			dboid = forced_database(pstmt->utilityStmt, context == PROCESS_UTILITY_TOPLEVEL);
+	DropdbStmt *drop = (DropdbStmt *) pstmt->utilityStmt;
+	Oid			dboid = InvalidOid;
+	volatile bool ended;
 
-	if (!OidIsValid(dboid) || !end_capture(dboid))
+	if (IsA(drop, DropdbStmt) && context == PROCESS_UTILITY_TOPLEVEL)
+		dboid = get_database_oid(drop->dbname, true);
+	if (!OidIsValid(dboid))
 	{
 		go_on(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		return;
 	}
+	ended = is_forced(drop, dboid) && end_capture(dboid);
 	PG_TRY();
 	{
 		go_on(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	}
 	PG_CATCH();
 	{
-		scd2_want_workers(dboid);
+		if (ended)
+			scd2_want_workers(dboid);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	scd2_forget_database(dboid);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
  * dropdb.h
- *		DROP DATABASE ... WITH (FORCE) of a database that has workers.
+ *		DROP DATABASE of a database that has, or had, workers.
  */
 #ifndef SCD2_WORKER_DROPDB_H
 #define SCD2_WORKER_DROPDB_H

@@ -10,6 +10,12 @@
  * It starts workers, and restarts what ended: at once if it was told to end, after 1 s, 2 s, 4 s …
  * 60 s if it failed (worker.c counts). It never waits for a worker, so one that hangs harms nobody
  * else.
+ *
+ * Who works where says shared memory: a launcher that was started after another had died has no
+ * handle of the workers that are there. A handle says more only of a worker that was started and is
+ * not there yet, or has left and is not gone. (One that the former launcher started and that comes
+ * later finds its place taken, and goes.) So a worker's end wakes the launcher through shared
+ * memory, too: the server would tell the one that is gone.
  */
 #include "postgres.h"
 
@@ -36,10 +42,13 @@
 #include "worker/slot_limit.h"
 #include "worker/worker.h"
 
+#include <signal.h>
+
 #define PROBES_AT_ONCE	2		/* databases looked into at the same time, at start */
 #define NO_SLOT_RETRY	(5 * USECS_PER_SEC)
 #define LIMIT_EVERY		USECS_PER_SEC	/* how often slots are looked at, if there is a limit */
 #define GIVING_UP		(100 * INT64CONST(1000))
+#define GONE_EVERY		(10 * USECS_PER_SEC)	/* how often it is looked whether a database that nobody wants workers for is there */
 
 /* Our own view of an entry of shared memory, by the same index. */
 typedef struct Children
@@ -47,10 +56,11 @@ typedef struct Children
 	BackgroundWorkerHandle *capture;
 	BackgroundWorkerHandle *apply[SCD2_MAX_APPLY];
 	TimestampTz apply_retry_at;
+	TimestampTz looked_at;		/* whether its database is there */
 	bool		out_of_workers; /* said so already */
 } Children;
 
-static Children children[SCD2_MAX_DATABASES];
+static Children *children;		/* pg_scd2.max_databases */
 static List *unprobed = NIL;	/* oids of databases not looked into yet */
 
 static void
@@ -117,6 +127,26 @@ alive(BackgroundWorkerHandle **handle)
 	return false;
 }
 
+/* Has this place in shared memory a worker, or will it have one? */
+static bool
+is_taken(const pid_t *place, BackgroundWorkerHandle **handle)
+{
+	bool		started = alive(handle);
+
+	return started || *(const volatile pid_t *) place != 0;
+}
+
+static void
+end_worker(const pid_t *place, BackgroundWorkerHandle **handle)
+{
+	if (alive(handle))
+		TerminateBackgroundWorker(*handle);
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED); /* until then it does not leave */
+	if (*place != 0)
+		kill(*place, SIGTERM);
+	LWLockRelease(scd2_shmem->lock);
+}
+
 static BackgroundWorkerHandle *
 start_worker(Oid dboid, int apply_slot)
 {
@@ -158,13 +188,11 @@ say_out_of_workers(Scd2Database *db, Children *kids)
 }
 
 static void
-terminate_children(Children *kids)
+end_workers(Scd2Database *db, Children *kids)
 {
-	if (alive(&kids->capture))
-		TerminateBackgroundWorker(kids->capture);
+	end_worker(&db->capture_pid, &kids->capture);
 	for (int i = 0; i < SCD2_MAX_APPLY; i++)
-		if (alive(&kids->apply[i]))
-			TerminateBackgroundWorker(kids->apply[i]);
+		end_worker(&db->apply_pid[i], &kids->apply[i]);
 }
 
 /* Starts what is missing; returns when to look again at the latest (0: no need). */
@@ -174,7 +202,7 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 	TimestampTz again = 0;
 	int			napply = Min(db->napply, scd2_max_apply_workers);
 
-	if (!alive(&kids->capture))
+	if (!is_taken(&db->capture_pid, &kids->capture))
 	{
 		if (db->retry_at > now)
 			return db->retry_at;
@@ -193,13 +221,13 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 		return 0;
 	}
 	for (int i = scd2_max_apply_workers; i < SCD2_MAX_APPLY; i++)
-		if (alive(&kids->apply[i])) /* the setting was lowered */
-			TerminateBackgroundWorker(kids->apply[i]);
+		if (is_taken(&db->apply_pid[i], &kids->apply[i]))	/* the setting was lowered */
+			end_worker(&db->apply_pid[i], &kids->apply[i]);
 	if (db->state != SCD2_CAPTURE_RUNNING || kids->apply_retry_at > now)
 		return kids->apply_retry_at > now ? kids->apply_retry_at : 0;
 	for (int i = 0; i < napply; i++)
 	{
-		if (alive(&kids->apply[i]))
+		if (is_taken(&db->apply_pid[i], &kids->apply[i]))
 			continue;
 		if (db->apply_retry_at[i] > now)
 		{
@@ -215,21 +243,29 @@ keep_running(Scd2Database *db, Children *kids, TimestampTz now)
 
 /*
  * An entry that nobody wants: its processes end by themselves or with their database; then it is
- * free, unless it tells why nothing runs.
+ * free, unless it tells why nothing runs in a database that is there.
  */
 static void
-let_go(Scd2Database *db, Children *kids)
+let_go(Scd2Database *db, Children *kids, TimestampTz now)
 {
-	bool		busy = alive(&kids->capture);
+	bool		busy = is_taken(&db->capture_pid, &kids->capture);
+	bool		tells = db->state == SCD2_CAPTURE_STOPPED || db->state == SCD2_CAPTURE_COPY;
 
 	for (int i = 0; i < SCD2_MAX_APPLY; i++)
 	{
-		if (!alive(&kids->apply[i]))
+		if (!is_taken(&db->apply_pid[i], &kids->apply[i]))
 			continue;
-		TerminateBackgroundWorker(kids->apply[i]);
+		end_worker(&db->apply_pid[i], &kids->apply[i]);
 		busy = true;
 	}
-	if (!busy && db->state != SCD2_CAPTURE_STOPPED && db->state != SCD2_CAPTURE_COPY)
+	if (busy)
+		return;
+	if (tells && now - kids->looked_at >= GONE_EVERY)
+	{
+		kids->looked_at = now;
+		tells = database_exists(db->dboid);
+	}
+	if (!tells)
 		scd2_free_database(db);
 }
 
@@ -242,7 +278,7 @@ manage(void)
 	List	   *giving_up = scd2_give_up_slots();
 	int			probing = 0;
 
-	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+	for (int i = 0; i < scd2_max_databases; i++)
 	{
 		Scd2Database *db = &scd2_shmem->databases[i];
 		TimestampTz again = 0;
@@ -250,25 +286,27 @@ manage(void)
 		if (!OidIsValid(db->dboid))
 			continue;
 		if (!scd2_enabled)
-			terminate_children(&children[i]);
+			end_workers(db, &children[i]);
 		else if (list_member_oid(giving_up, db->dboid))
 			again = now + GIVING_UP;
 		else if (db->wanted)
 			again = keep_running(db, &children[i], now);
 		else
-			let_go(db, &children[i]);
+			let_go(db, &children[i], now);
 		if (again != 0 && again < next)
 			next = again;
 		if (db->wanted && db->state == SCD2_CAPTURE_OFF)
 			probing++;
 	}
-	while (scd2_enabled && unprobed != NIL && probing < PROBES_AT_ONCE)
+	/* (Those that are being looked into can be in the way of the next.) */
+	while (scd2_enabled && unprobed != NIL && probing < PROBES_AT_ONCE && !scd2_entries_are_taken())
 	{
 		scd2_want_workers(linitial_oid(unprobed));
 		unprobed = list_delete_first(unprobed);
 		probing++;
 		next = now;
 	}
+	scd2_shmem->probed |= unprobed == NIL;
 	list_free(giving_up);
 	return Max(10, (next - now) / 1000);
 }
@@ -278,7 +316,7 @@ static void
 retry_now(void)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+	for (int i = 0; i < scd2_max_databases; i++)
 		scd2_retry_now(&scd2_shmem->databases[i]);
 	LWLockRelease(scd2_shmem->lock);
 }
@@ -294,7 +332,9 @@ scd2_launcher_main(Datum arg)
 	before_shmem_exit(launcher_leave, (Datum) 0);
 	scd2_shmem->launcher_pid = MyProcPid;
 	scd2_shmem->launcher_latch = MyLatch;
-	list_databases();
+	children = MemoryContextAllocZero(TopMemoryContext, scd2_max_databases * sizeof(Children));
+	if (!scd2_shmem->probed)
+		list_databases();
 
 	for (;;)
 	{

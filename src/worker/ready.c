@@ -175,7 +175,11 @@ capture_state(char *error)
 
 	error[0] = '\0';
 	if (db == NULL)
+	{
+		if (scd2_shmem != NULL && scd2_entries_are_taken())
+			snprintf(error, SCD2_ERROR_LEN, "no entry for this database: %d others have workers, as many as pg_scd2.max_databases allows", scd2_max_databases);
 		return state;
+	}
 	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
 	state = db->state;
 	strlcpy(error, db->error, SCD2_ERROR_LEN);
@@ -270,6 +274,8 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	values[0] = CStringGetTextDatum(state_names[capture_state(error)]);
 	memset(isnull + 1, true, sizeof(isnull) - 1);
+	isnull[5] = error[0] == '\0';
+	values[5] = CStringGetTextDatum(error);
 	if (db)
 	{
 		captured = pg_atomic_read_u64(&db->captured_lsn);
@@ -281,8 +287,6 @@ scd2_capture_status(PG_FUNCTION_ARGS)
 		values[3] = Int64GetDatum((int64) pg_atomic_read_u64(&db->version));
 		isnull[4] = db->capture_pid == 0;
 		values[4] = Int64GetDatum((int64) pg_atomic_read_u64(&db->spilled));
-		isnull[5] = error[0] == '\0';
-		values[5] = CStringGetTextDatum(error);
 		for (int i = 0; i < SCD2_MAX_APPLY; i++)
 			if (db->apply_pid[i] != 0)
 				pids[npids++] = Int32GetDatum(db->apply_pid[i]);

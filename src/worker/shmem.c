@@ -5,6 +5,10 @@
  * One entry per database that has the extension, and one word per feed: its latest version, so that
  * an idle flow costs nothing.
  *
+ * Entries are few (pg_scd2.max_databases). One of a database that nobody wants workers for only
+ * tells why none run, which its catalogs tell as well: it is given to the next database that needs
+ * one. It is free at once when its database was dropped, and with it the words of its feeds.
+ *
  * Locking. "lock" guards the list of databases, who works where (pids, latches) and errors; it is
  * held for a few instructions only. What changes with every batch is atomic and read without it. A
  * session asks scd2_my_database() at each commit: it remembers its answer and asks again only when
@@ -44,13 +48,18 @@ static HTAB *feeds = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
+static Size
+shmem_size(void)
+{
+	return add_size(offsetof(Scd2Shmem, databases), mul_size(scd2_max_databases, sizeof(Scd2Database)));
+}
+
 static void
 request_shmem(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	RequestAddinShmemSpace(add_size(sizeof(Scd2Shmem),
-									hash_estimate_size(MAX_FEEDS, sizeof(FeedEntry))));
+	RequestAddinShmemSpace(add_size(shmem_size(), hash_estimate_size(MAX_FEEDS, sizeof(FeedEntry))));
 	RequestNamedLWLockTranche("pg_scd2", 1);
 }
 
@@ -84,13 +93,13 @@ startup_shmem(void)
 		prev_shmem_startup_hook();
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	scd2_shmem = ShmemInitStruct("pg_scd2", sizeof(Scd2Shmem), &found);
+	scd2_shmem = ShmemInitStruct("pg_scd2", shmem_size(), &found);
 	if (!found)
 	{
-		memset(scd2_shmem, 0, sizeof(Scd2Shmem));
+		memset(scd2_shmem, 0, shmem_size());
 		scd2_shmem->lock = &GetNamedLWLockTranche("pg_scd2")->lock;
 		pg_atomic_init_u32(&scd2_shmem->generation, 1);
-		for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+		for (int i = 0; i < scd2_max_databases; i++)
 			init_database(&scd2_shmem->databases[i]);
 	}
 	feeds = ShmemInitHash("pg_scd2 feeds", MAX_FEEDS, MAX_FEEDS, &ctl,
@@ -117,7 +126,7 @@ scd2_shmem_available(void)
 Scd2Database *
 scd2_find_database(Oid dboid)
 {
-	for (int i = 0; i < SCD2_MAX_DATABASES; i++)
+	for (int i = 0; i < scd2_max_databases; i++)
 		if (scd2_shmem->databases[i].dboid == dboid)
 			return &scd2_shmem->databases[i];
 	return NULL;
@@ -151,9 +160,71 @@ scd2_retry_now(Scd2Database *db)
 	memset(db->apply_retry_at, 0, sizeof(db->apply_retry_at));
 }
 
+/* The caller holds the lock. */
+static void
+forget_feeds_of(Oid dboid)
+{
+	HASH_SEQ_STATUS seq;
+	FeedEntry  *entry;
+
+	hash_seq_init(&seq, feeds);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		if (entry->key.dboid == dboid)
+			hash_search(feeds, &entry->key, HASH_REMOVE, NULL);
+}
+
+static bool
+has_workers(const Scd2Database *db)
+{
+	for (int i = 0; i < SCD2_MAX_APPLY; i++)
+		if (db->apply_pid[i] != 0)
+			return true;
+	return db->capture_pid != 0;
+}
+
+/* The caller holds the lock. A worker that was started for it and is not there yet finds no entry, and goes. */
+static void
+free_entry(Scd2Database *db)
+{
+	forget_feeds_of(db->dboid);
+	db->dboid = InvalidOid;
+	db->wanted = false;
+	pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
+}
+
+/* An entry for another database; NULL: there is none. The caller holds the lock. */
+static Scd2Database *
+find_free(void)
+{
+	Scd2Database *db = scd2_find_database(InvalidOid);
+
+	for (int i = 0; db == NULL && i < scd2_max_databases; i++)
+		if (!scd2_shmem->databases[i].wanted && !has_workers(&scd2_shmem->databases[i]))
+			free_entry(db = &scd2_shmem->databases[i]);
+	return db;
+}
+
+static void
+take_entry(Scd2Database *db, Oid dboid)
+{
+	db->dboid = dboid;
+	db->state = SCD2_CAPTURE_OFF;
+	db->napply = 0;
+	db->failures = 0;
+	db->error[0] = '\0';
+	memset(db->apply_failures, 0, sizeof(db->apply_failures));
+	db->apply_error[0] = '\0';
+	pg_atomic_write_u64(&db->captured_lsn, 0);
+	pg_atomic_write_u64(&db->caught_up, 0);
+	pg_atomic_write_u64(&db->version, 0);
+	pg_atomic_write_u64(&db->spilled, 0);
+	pg_atomic_write_u64(&db->moved, 0);
+	pg_atomic_write_u64(&db->look_since, 0);
+}
+
 /*
  * Makes or finds the entry of a database and has the launcher start its workers. Without the
- * library preloaded nothing happens. Raises 54000 when SCD2_MAX_DATABASES databases have entries.
+ * library preloaded nothing happens. A WARNING (54000) if there is no entry left.
  */
 void
 scd2_want_workers(Oid dboid)
@@ -164,23 +235,10 @@ scd2_want_workers(Oid dboid)
 		return;
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	db = scd2_find_database(dboid);
-	if (db == NULL)
-		db = scd2_find_database(InvalidOid);
+	if (db == NULL && (db = find_free()) != NULL)
+		take_entry(db, dboid);
 	if (db != NULL)
 	{
-		if (db->dboid != dboid)
-		{
-			db->dboid = dboid;
-			db->state = SCD2_CAPTURE_OFF;
-			db->failures = 0;
-			db->error[0] = '\0';
-			memset(db->apply_failures, 0, sizeof(db->apply_failures));
-			db->apply_error[0] = '\0';
-			pg_atomic_write_u64(&db->captured_lsn, 0);
-			pg_atomic_write_u64(&db->caught_up, 0);
-			pg_atomic_write_u64(&db->version, 0);
-			pg_atomic_write_u64(&db->moved, 0);
-		}
 		if (db->state == SCD2_CAPTURE_STOPPED || db->state == SCD2_CAPTURE_COPY)
 			db->state = SCD2_CAPTURE_STARTING;	/* so that who calls sync() next waits */
 		db->wanted = true;
@@ -192,8 +250,8 @@ scd2_want_workers(Oid dboid)
 	if (db == NULL)
 		ereport(WARNING,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("no workers for database %u: %d databases have pg_scd2 already",
-						dboid, SCD2_MAX_DATABASES)));
+				 errmsg("no workers for database %u: %d databases have pg_scd2 already", dboid, scd2_max_databases),
+				 errhint("ALTER SYSTEM SET pg_scd2.max_databases = %d; -- then restart the server", scd2_max_databases * 2)));
 	scd2_wake_launcher();
 }
 
@@ -205,12 +263,37 @@ void
 scd2_free_database(Scd2Database *db)
 {
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	if (!db->wanted)
-	{
-		db->dboid = InvalidOid;
-		pg_atomic_fetch_add_u32(&scd2_shmem->generation, 1);
-	}
+	if (!db->wanted && !has_workers(db))
+		free_entry(db);
 	LWLockRelease(scd2_shmem->lock);
+}
+
+void
+scd2_forget_database(Oid dboid)
+{
+	Scd2Database *db;
+
+	if (scd2_shmem == NULL)
+		return;
+	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
+	db = scd2_find_database(dboid);
+	if (db != NULL)
+		db->wanted = false;
+	if (db != NULL && !has_workers(db))
+		free_entry(db);
+	LWLockRelease(scd2_shmem->lock);
+}
+
+bool
+scd2_entries_are_taken(void)
+{
+	bool		taken = true;
+
+	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
+	for (int i = 0; i < scd2_max_databases; i++)
+		taken &= OidIsValid(scd2_shmem->databases[i].dboid) && scd2_shmem->databases[i].wanted;
+	LWLockRelease(scd2_shmem->lock);
+	return taken;
 }
 
 bool
@@ -272,14 +355,8 @@ scd2_feed_forget(int feed_id)
 void
 scd2_feed_forget_all(void)
 {
-	HASH_SEQ_STATUS seq;
-	FeedEntry  *entry;
-
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
-	hash_seq_init(&seq, feeds);
-	while ((entry = hash_seq_search(&seq)) != NULL)
-		if (entry->key.dboid == MyDatabaseId)
-			hash_search(feeds, &entry->key, HASH_REMOVE, NULL);
+	forget_feeds_of(MyDatabaseId);
 	LWLockRelease(scd2_shmem->lock);
 }
 

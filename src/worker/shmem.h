@@ -12,7 +12,6 @@
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
-#define SCD2_MAX_DATABASES	64
 #define SCD2_MAX_APPLY		16
 #define SCD2_ERROR_LEN		256
 
@@ -36,7 +35,7 @@ typedef struct Scd2Database
 	uint32		wishes;			/* grows whenever somebody wants them */
 	int			napply;			/* apply workers wanted */
 	Scd2CaptureState state;
-	pid_t		capture_pid;	/* 0: none */
+	pid_t		capture_pid;	/* 0: none; who is named here lives, and ends only after taking its name away */
 	Latch	   *capture_latch;
 	pid_t		apply_pid[SCD2_MAX_APPLY];
 	Latch	   *apply_latch[SCD2_MAX_APPLY];
@@ -72,7 +71,8 @@ typedef struct Scd2Shmem
 	pg_atomic_uint32 generation;	/* of the list of databases */
 	pid_t		launcher_pid;
 	Latch	   *launcher_latch;
-	Scd2Database databases[SCD2_MAX_DATABASES];
+	bool		probed;			/* a launcher has had every database looked into since the server started */
+	Scd2Database databases[FLEXIBLE_ARRAY_MEMBER];	/* pg_scd2.max_databases */
 } Scd2Shmem;
 
 extern Scd2Shmem *scd2_shmem;	/* NULL: the library is not preloaded */
@@ -95,6 +95,8 @@ extern bool scd2_capture_has_heard(Scd2Database *db);
 /* For the launcher: the caller of the first and the last holds the lock. */
 extern Scd2Database *scd2_find_database(Oid dboid);
 extern void scd2_free_database(Scd2Database *db);
+extern void scd2_forget_database(Oid dboid);	/* it was dropped */
+extern bool scd2_entries_are_taken(void);	/* every entry is that of another database that wants workers */
 extern void scd2_retry_now(Scd2Database *db);
 
 /*

@@ -73,6 +73,28 @@ drop(const Excess *excess)
 			 errhint("SELECT * FROM scd2.diagnose(); -- in that database, when its workers run")));
 }
 
+/* Somebody may have taken the slot meanwhile. That is no reason for the launcher to end: it looks again. */
+static void
+drop_safely(const Excess *excess)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		drop(excess);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		EmitErrorReport();
+		FlushErrorState();
+		LWLockReleaseAll();
+		if (MyReplicationSlot != NULL)
+			ReplicationSlotRelease();
+	}
+	PG_END_TRY();
+}
+
 /*
  * Drops the slots of ours that hold back more than pg_scd2.max_slot_lag. Returns the databases (oids,
  * in the current memory context) whose slot has to go but is held by a process, which was told to
@@ -93,7 +115,7 @@ scd2_give_up_slots(void)
 		if (!is_beyond(&ReplicationSlotCtl->replication_slots[i], end, &excess))
 			continue;
 		if (excess.pid == 0)
-			drop(&excess);
+			drop_safely(&excess);
 		else
 		{
 			kill(excess.pid, SIGTERM);

@@ -326,7 +326,7 @@ require_database(Sync *sync)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("no workers run in database \"%s\"", get_database_name(MyDatabaseId)),
-				 errhint("SELECT scd2.start();")));
+				 scd2_entries_are_taken() ? errhint("SELECT * FROM scd2.diagnose();") : errhint("SELECT scd2.start();")));
 	return db;
 }
 

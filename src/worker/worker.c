@@ -109,6 +109,7 @@ back_off(int *failures, TimestampTz *retry_at)
 static void
 leave(int code, Datum arg)
 {
+	/* (Of all that is done when a process ends nearly the last: the slot is free, and so is the database.) */
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	if (my_arg.apply_slot >= 0)
 	{
@@ -130,6 +131,7 @@ leave(int code, Datum arg)
 	}
 	LWLockRelease(scd2_shmem->lock);
 	ConditionVariableBroadcast(&me->progress);
+	scd2_wake_launcher();		/* the server tells only the one that started us, which may be gone */
 }
 
 /*
@@ -159,7 +161,7 @@ scd2_worker_end_quietly(Scd2CaptureState state)
 	end_quietly(false, state);
 }
 
-/* Takes the place in shared memory; a second worker for the same place goes. */
+/* Takes the place in shared memory; a second worker for the same place goes, and one that is not wanted any more. */
 static void
 enter(void)
 {
@@ -167,7 +169,7 @@ enter(void)
 
 	LWLockAcquire(scd2_shmem->lock, LW_EXCLUSIVE);
 	me = scd2_find_database(my_arg.dboid);
-	if (me == NULL)
+	if (me == NULL || !me->wanted)
 		taken = true;
 	else if (my_arg.apply_slot >= 0)
 	{
@@ -191,7 +193,7 @@ enter(void)
 	LWLockRelease(scd2_shmem->lock);
 	if (taken)
 		proc_exit(0);
-	before_shmem_exit(leave, (Datum) 0);
+	on_shmem_exit(leave, (Datum) 0);
 }
 
 /*

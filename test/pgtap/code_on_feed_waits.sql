@@ -2,7 +2,7 @@
 -- gone, nobody else's wait for them, and the statement that diagnose gives helps.
 \set QUIET on
 SET client_min_messages = warning;
-SELECT plan(26);
+SELECT plan(22);
 CREATE ROLE alice;
 CREATE ROLE mallory;
 CREATE SCHEMA a AUTHORIZATION alice;
@@ -54,10 +54,11 @@ SELECT is((SELECT pid FROM scd2.capture), :capture, 'the worker has not died of 
 SELECT is((SELECT count(*) FROM scd2.feeds WHERE state = 'running' AND gap IS NULL), 7::bigint, 'no feed has failed');
 SELECT is((SELECT count(*) FROM m.ran), 0::bigint, 'nothing ran');
 SELECT is_empty(format('SELECT FROM m.%I', c || '_changes'), format('what came of "%s" waits', c)) FROM unnest('{fails,hangs,loops,indexed,unique_index,triggered}'::text[]) c;
-SELECT ok(backlog_bytes > 0 AND complete_version < latest_version AND waits_for LIKE '%stands on the feed', format('%s: scd2.feeds says so', source)) FROM scd2.feeds WHERE source::text LIKE 'm.%';
+SELECT ok(backlog_bytes > 0 AND complete_version < latest_version AND waits_for LIKE '%stands on the feed', format('%s: scd2.feeds says so', source)) FROM scd2.feeds WHERE source <> 'a.t'::regclass;
 
 SET SESSION AUTHORIZATION mallory;
-SELECT throws_like($$SELECT scd2.sync('1 s')$$, '%reached its timeout', 'sync() of their owner waits');
+CREATE FUNCTION pg_temp.sync_waits() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM scd2.sync('1 s'); RETURN false; EXCEPTION WHEN query_canceled THEN RETURN true; END $$;
+SELECT ok(pg_temp.sync_waits(), 'sync() of their owner waits');
 SELECT is((SELECT count(*) FROM scd2.diagnose() WHERE problem LIKE 'its changes since version % wait to be written into its feed' AND fix IS NOT NULL), 6::bigint, 'diagnose has a statement for each');
 SELECT fix FROM scd2.diagnose() WHERE problem LIKE 'its changes since version % wait%' \gexec
 SELECT lives_ok($$SELECT scd2.sync('50 s')$$, 'which helps');

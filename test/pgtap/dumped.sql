@@ -7,7 +7,7 @@ SELECT results_eq($$
     SELECT c.relname FROM pg_class c
     WHERE c.relnamespace = 'scd2_internal'::regnamespace AND c.relkind = 'r'
       AND c.oid <> ALL ((SELECT e.extconfig FROM pg_extension e WHERE e.extname = 'pg_scd2')::oid[]) ORDER BY 1$$,
-    $$VALUES ('control'::name), ('home'), ('staged_row'), ('switch')$$, 'all tables are dumped but these');
+    $$VALUES ('backlog'::name), ('control'), ('home'), ('staged_row'), ('switch')$$, 'all tables are dumped but these');
 SELECT is_empty($$
     SELECT s.relname FROM pg_class s JOIN pg_depend d ON d.objid = s.oid AND d.deptype = 'i'
         JOIN pg_extension e ON e.extname = 'pg_scd2' AND d.refobjid = ANY (e.extconfig)

@@ -21,6 +21,7 @@ $sql->(q{
     CREATE EXTENSION pg_scd2;
     CREATE ACCESS METHOD other_heap TYPE TABLE HANDLER heap_tableam_handler;
     ALTER DATABASE postgres SET pg_scd2.own_ddl = on;
+    ALTER DATABASE postgres SET pg_scd2.lock_timeout = '500ms';
     ALTER DATABASE postgres SET client_min_messages = error});
 
 # ---- a world: a source, its feed, a flow, a target, in a schema of its own ----
@@ -162,8 +163,9 @@ sub try_all
     $sql->(q{SELECT write_rows('good', 'events 2', } . ($made + 3) . ')');
     like($node->safe_psql('postgres', q{SELECT scd2.sync('50 s', '{good.h}')}), qr/^\d+$/, "$round: another flow goes on");
 
-    # Each has failed, or has all that is in its feed.
-    my $pending = qq{SELECT schema FROM world w JOIN scd2.flows f ON f.flow = schema WHERE $mine AND f.kind <> 'snapshot' AND f.last_error IS NULL AND f.lag_versions > 0};
+    # Each has failed, or has all that is in its feed, or the feed waits until what stands on it is gone.
+    my $pending = qq{SELECT schema FROM world w JOIN scd2.flows f ON f.flow = schema JOIN scd2.feeds d ON d.source = f.source
+                     WHERE $mine AND f.kind <> 'snapshot' AND f.last_error IS NULL AND f.lag_versions > 0 AND coalesce(d.waits_for, '') NOT LIKE '%stands on the feed'};
     ok($node->poll_query_until('postgres', "SELECT NOT EXISTS ($pending)"), "$round: each flow has failed, or applied what came")
         or diag($sql->("SELECT string_agg(schema, ' ') FROM ($pending) p"));
 

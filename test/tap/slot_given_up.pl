@@ -50,14 +50,16 @@ $node->safe_psql('postgres', 'SELECT scd2.start()');
 resume('stopped');
 repair('stopped');
 
-# a worker that is at work, and waits for a lock on a feed that somebody keeps
+# a worker that is at work, and waits for a lock that somebody keeps on its own table
+my $slot = $node->safe_psql('postgres', 'SELECT slot_name FROM pg_replication_slots');
 my $session = $node->background_psql('postgres');
-$session->query_safe('BEGIN; LOCK TABLE t_changes');
+$session->query_safe('BEGIN; LOCK TABLE scd2_internal.position IN SHARE MODE');
 $node->safe_psql('postgres', "INSERT INTO t VALUES (3, 3, 'lost')");
 wait_until($node, 'postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'pg_scd2 capture' AND wait_event_type = 'Lock')}, 'capture waits for a lock');
 write_wal();
-wait_until($node, 'postgres', 'SELECT gap IS NOT NULL FROM scd2_internal.feed_state', 'waiting: beyond the limit it goes, and the gap is declared');
+wait_until($node, 'postgres', "SELECT NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = '$slot')", 'waiting: beyond the limit it goes');
 $session->query_safe('ROLLBACK');
+wait_until($node, 'postgres', 'SELECT gap IS NOT NULL FROM scd2_internal.feed_state', 'and the gap is declared');
 $session->quit;
 resume('waiting');
 repair('waiting');
