@@ -66,6 +66,7 @@
 #define MAX_PAUSE		(100 * MS)	/* between two tries for a lock */
 #define ERROR_PAUSE		(100 * MS)	/* after an error, twice as long after each, */
 #define MAX_ERROR_PAUSE	(1000 * MS) /* up to this */
+#define EMPTY_EVERY		(1000 * MS)
 #define ASK_AFTER		(1000 * MS)
 #define LONG_USE		(1000 * MS)
 #define MIN_PATIENCE	50		/* ms */
@@ -120,6 +121,8 @@ typedef struct Part
 } Part;
 
 static List *backlogs = NIL;	/* of Scd2Backlog */
+static bool has_space = true;	/* the table of entries may take some, though it may be empty */
+static TimestampTz emptied_at = 0;	/* or tried to be */
 
 /* ---- those that there are ---- */
 
@@ -297,6 +300,7 @@ put_entry(Scd2Backlog *backlog, char kind, int64 first, int64 last, bytea *conte
 		  SPI_OK_INSERT, 6, types, values, NULL);
 	backlog->now.next_n++;
 	backlog->now.bytes += VARSIZE(content);
+	has_space = true;
 }
 
 static bytea *
@@ -954,11 +958,34 @@ drain(Scd2Batch *batch, Scd2Backlog *backlog)
 	MemoryContextDelete(cxt);
 }
 
-/* Does anything wait? */
+/*
+ * When nothing waits any more, the table of entries gives its space back, if that is worth it. Somebody who
+ * has read it (a dump) is not waited for. Outside a transaction.
+ */
+static void
+empty(void)
+{
+	bool		isnull;
+
+	scd2_begin_write();
+	SPI_connect();
+	query("SELECT 'scd2_internal.backlog'::pg_catalog.regclass::oid, pg_catalog.pg_total_relation_size('scd2_internal.backlog') > 1024 * 1024",
+		  SPI_OK_SELECT, 0, NULL, NULL, NULL);
+	has_space = DatumGetBool(result(0, 2, &isnull));
+	if (has_space && ConditionalLockRelationOid(DatumGetObjectId(result(0, 1, &isnull)), AccessExclusiveLock))
+	{
+		query("TRUNCATE scd2_internal.backlog", SPI_OK_UTILITY, 0, NULL, NULL, NULL);
+		has_space = false;
+	}
+	SPI_finish();
+	scd2_commit_write();
+}
+
+/* Does anything wait, or is there something to do when nothing does? */
 bool
 scd2_backlog_any(void)
 {
-	return backlogs != NIL;
+	return backlogs != NIL || has_space;
 }
 
 /*
@@ -974,7 +1001,14 @@ scd2_backlog_drain(Scd2Batch *batch, TimestampTz *again)
 
 	*again = 0;
 	if (backlogs == NIL)
+	{
+		if (GetCurrentTimestamp() - emptied_at > EMPTY_EVERY)
+		{
+			empty();
+			emptied_at = GetCurrentTimestamp();
+		}
 		return false;
+	}
 	foreach(lc, backlogs)
 	{
 		Scd2Backlog *backlog = lfirst(lc);

@@ -206,6 +206,24 @@ none_waits('disabled in a batch that fails');
 is(sql('SELECT count(*), max(id) FROM d_changes'), '11|10', 'disabled in a batch that fails: the feed has what came before');
 is(sql(q{SELECT state FROM scd2.feeds WHERE feed = 'd_changes'::regclass}), 'disabled', 'and is disabled');
 
+# The space that entries took is given back, if nobody is in the way; who is, is not waited for.
+$node->safe_psql('postgres', q{CREATE TABLE l (id int, v text); SELECT scd2.enable_change_feed('l')});
+sync($node);
+hold('LOCK TABLE l_changes IN SHARE MODE');
+sql('INSERT INTO l SELECT i, much() FROM generate_series(1, 1000) i');
+others_go_on('much waits');
+cmp_ok(sql(q{SELECT pg_total_relation_size('scd2_internal.backlog')}), '>', 2 * 1024 * 1024, 'what waits takes space');
+my $reader = $node->background_psql('postgres');
+$reader->query_safe($_) for 'BEGIN', 'SELECT count(*) FROM scd2_internal.backlog';
+let_go();
+none_waits('much waits');
+sleep 1.5;
+others_go_on('much has waited');
+$reader->query_safe('COMMIT');
+$reader->quit;
+ok($node->poll_query_until('postgres', q{SELECT pg_total_relation_size('scd2_internal.backlog') < 100000}), 'its space is given back');
+is(sql('SELECT count(*) FROM l_changes'), '1000', 'the feed has it');
+
 #-------- the feed, its columns and its table --------
 
 # The feed is dropped while changes of it wait: who drops it holds its lock.
@@ -256,6 +274,63 @@ for my $case (['mood', q{CREATE TYPE mood AS ENUM ('a', 'b')}, 'mood', 'DROP TYP
     is_whole($t, "$drop while values wait", 'id, v, m2');
     is(sql("SELECT count(*) FROM ${t}_changes WHERE v = 'waits' AND _change_type = 'update_postimage'"), '4', "$drop while values wait: the rows are there, without that column");
 }
+
+# A column whose type goes before the feed has ever got it: nobody's lock on the feed is in the way of that.
+tracked('c', ', m int');
+hold('SELECT count(*) FROM c_changes');
+sql(q{CREATE TYPE short AS ENUM ('a', 'b');
+    ALTER TABLE c ADD COLUMN s short DEFAULT 'a', ADD COLUMN after int DEFAULT 5; UPDATE c SET s = 'b' WHERE id < 4; UPDATE c SET v = 'second'; DROP TYPE short CASCADE; UPDATE c SET v = 'third' WHERE id = 1});
+others_go_on('a type that came and went');
+let_go();
+none_waits('a type that came and went');
+is_whole('c', 'a type that came and went', 'id, v, after');
+is(sql(q{SELECT string_agg(attname, ',' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'c_changes'::regclass AND attnum > 5 AND NOT attisdropped}), 'id,v,m,after', 'a type that came and went: the column is left out');
+
+# Columns that go and come again under the same name, or change names with each other; the relations get other names, too.
+hold('SELECT count(*) FROM c_changes');
+sql(q{UPDATE c SET m = id; ALTER TABLE c DROP COLUMN m; UPDATE c SET v = 'without'; ALTER TABLE c ADD COLUMN m text DEFAULT 'anew'; UPDATE c SET v = 'with';
+    BEGIN; ALTER TABLE c RENAME COLUMN after TO x; ALTER TABLE c RENAME COLUMN m TO after; ALTER TABLE c RENAME COLUMN x TO m; COMMIT; UPDATE c SET after = 'swapped', m = id WHERE id < 5;
+    ALTER TABLE c RENAME TO renamed; CREATE SCHEMA elsewhere; ALTER TABLE renamed SET SCHEMA elsewhere; UPDATE elsewhere.renamed SET after = 'elsewhere' WHERE id = 9});
+others_go_on('columns that come again');
+$node->restart;
+eval { $holder->quit };
+none_waits('columns that come again');
+sync($node);
+is(sql(q{SELECT state, gap FROM scd2.feeds WHERE source = 'elsewhere.renamed'::regclass}), 'running|', 'columns that come again: no gap');
+is(sql(q{SELECT * FROM scd2.check_target('c_history') LIMIT 3}), '', 'columns that come again: the history is right');
+is(sql(q{SELECT count(*) FROM (SELECT id, v, after, m FROM elsewhere.renamed EXCEPT ALL SELECT id, v, after, m FROM (SELECT DISTINCT ON (id) * FROM c_changes WHERE _change_type <> 'update_preimage' ORDER BY id, _commit_version DESC) l) d}), '0', 'columns that come again: the last images are the table');
+
+# A column is left out while values of it wait.
+sql(q{CREATE TABLE x (id int PRIMARY KEY, v text, secret text); SELECT scd2.enable_change_feed('x'); INSERT INTO x VALUES (1, 'a', 's')});
+sync($node);
+sql(q{SET session_replication_role = replica; SET pg_scd2.own_ddl = on; CREATE TRIGGER users AFTER INSERT ON x_changes FOR EACH ROW EXECUTE FUNCTION nothing();});
+sql(q{INSERT INTO x VALUES (2, 'b', 's'); SELECT scd2._wait_captured('10 s')});
+sql(q{SELECT scd2.alter_change_feed('x', except_column_list => '{secret}'); INSERT INTO x VALUES (3, 'c', 's')});
+others_go_on('a column is left out');
+paste_remedies('x', 'a column is left out');
+none_waits('a column is left out');
+is(sql(q{SELECT string_agg(v, ',' ORDER BY _commit_version), max(to_jsonb(c) ->> 'secret') FROM x_changes c}), 'a,b,c|', 'a column is left out: the rows are there without it');
+
+# Partitions come, with their rows, and go, and are emptied.
+sql(q{CREATE TABLE p (id int, v text, y int, PRIMARY KEY (id, y)) PARTITION BY RANGE (y); CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10);
+    SELECT scd2.track('p'); INSERT INTO p SELECT i, 'first', i FROM generate_series(1, 9) i;
+    CREATE TABLE p_2 (y int NOT NULL, v text, id int NOT NULL, PRIMARY KEY (id, y)); INSERT INTO p_2 SELECT i, 'second', i FROM generate_series(10, 19) i});
+sync($node);
+hold('LOCK TABLE p_changes IN SHARE MODE');
+sql(q{UPDATE p SET v = 'x' WHERE id = 1; ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (10) TO (20); UPDATE p SET v = 'y' WHERE id IN (2, 12); UPDATE p SET y = 15 WHERE id = 3});
+sql(q{ALTER TABLE p DETACH PARTITION p_1; INSERT INTO p VALUES (30, 'z', 11)});
+others_go_on('partitions');
+let_go();
+none_waits('partitions');
+is_whole('p', 'partitions', 'id, v, y');
+hold('LOCK TABLE p_changes IN SHARE MODE');
+sql(q{TRUNCATE p_2; INSERT INTO p VALUES (31, 'after', 12)});
+others_go_on('a partition is emptied');
+let_go();
+none_waits('a partition is emptied');
+sync($node);
+is(sql(q{SELECT * FROM scd2.check_target('p_history') LIMIT 3}), '', 'a partition is emptied: the history is right');
+is(sql('SELECT count(*) FROM p_history WHERE __end_at IS NULL'), '1', 'a partition is emptied: and has one open row');
 
 # Disabled and enabled again on the same relation, while what came before waits, with changes of columns before and after.
 for my $change ('', 'ALTER TABLE %s ADD COLUMN extra int DEFAULT 7', 'ALTER TABLE %s RENAME COLUMN v TO w')
