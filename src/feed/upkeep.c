@@ -157,7 +157,7 @@ failed(Chore chore, Oid id)
 	return NULL;
 }
 
-static bool attempt(Chore chore, Oid id, int feed_id, void (*work) (void *), void *arg);
+static bool attempt(Chore chore, Oid id, int feed_id, void (*work)(void *), void *arg);
 
 /* What diagnose() says of a failure. In a transaction, within SPI. */
 static void
@@ -229,7 +229,7 @@ went_well(Chore chore, Oid id)
  * whether it was done: an error goes no further. "feed_id": whose failure it is, 0: no feed's.
  */
 static bool
-attempt(Chore chore, Oid id, int feed_id, void (*work) (void *), void *arg)
+attempt(Chore chore, Oid id, int feed_id, void (*work)(void *), void *arg)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	Failed	   *before = failures == NIL ? NULL : failed(chore, id);
@@ -271,7 +271,7 @@ attempt(Chore chore, Oid id, int feed_id, void (*work) (void *), void *arg)
 
 /* Those of what is gone are forgotten a while after they could have been tried again. */
 static void
-forget_failures(bool (*is_there) (Chore chore, Oid id))
+forget_failures(bool (*is_there)(Chore chore, Oid id))
 {
 	ListCell   *lc;
 	TimestampTz now = GetCurrentTimestamp();
