@@ -84,6 +84,8 @@ sub states_of_flows
 sub all_goes_on
 {
     my ($node, $db, $what) = @_;
+    # What stands on feeds has their changes wait: the statements of diagnose() help.
+    $node->safe_psql($db, $_) for split /\n/, $node->safe_psql($db, q{SELECT fix FROM scd2.diagnose() WHERE problem LIKE '% stands on its change data feed'});
     $node->safe_psql($db, q{
         SET ROLE "the owner";
         SET search_path = "Odd, schema";
