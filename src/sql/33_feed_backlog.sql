@@ -28,6 +28,10 @@ BEGIN
     relations := scd2_internal.feed_relations(f);
     SELECT h.who, h.fix INTO holder
     FROM scd2_internal.lock_holder(relations, array_fill(scd2_internal.feed_lock_needed(f.feed_id), ARRAY[cardinality(relations)])) h;
+    IF b.error IS NULL AND holder.who IS NULL AND scd2_internal.keeps_feed_locked(f) THEN
+        holder.who := 'this transaction holds a lock on it';
+        holder.fix := 'COMMIT;';
+    END IF;
     why := coalesce(b.error, holder.who, 'they are being written');
     fix := CASE WHEN b.error IS NULL THEN holder.fix ELSE (SELECT u.fix FROM scd2_internal.unfit_on_feed(f.feed_relid) u LIMIT 1) END;
 END $$;
@@ -55,8 +59,10 @@ DECLARE
     deadline CONSTANT timestamptz := clock_timestamp() + current_setting('pg_scd2.lock_timeout')::interval;
 BEGIN
     WHILE scd2_internal.feed_is_behind(f.feed_id, version) LOOP
-        IF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
-           OR scd2_internal.keeps_feed_locked(f) THEN
+        IF scd2_internal.keeps_feed_locked(f) THEN
+            PERFORM scd2_internal.refuse('55P03', format('capture needs a lock on the change data feed of table "%s" that this transaction holds, which would wait for capture', scd2_internal.label(f.source_relid)),
+                hint => 'COMMIT;');
+        ELSIF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
             PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id));
         END IF;
         PERFORM pg_sleep(0.02);

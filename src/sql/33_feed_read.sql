@@ -131,16 +131,13 @@ CREATE FUNCTION scd2_internal.refuse_incomplete(f scd2_internal.feed, complete b
 DECLARE
     waits record;
 BEGIN
-    PERFORM scd2_internal.refuse('55P03', format('the change data feed of table "%s" has no changes after version %s before this transaction ends', scd2_internal.label(f.source_relid), complete),
-            'They wait to be written, and capture needs a lock on it that this transaction holds.', 'COMMIT;')
-        WHERE scd2_internal.keeps_feed_locked(f);
     SELECT w.* INTO waits FROM scd2_internal.feed_waits_for(f) w;
     PERFORM scd2_internal.refuse('55000',
         format('the change data feed of table "%s" has no changes after version %s yet', scd2_internal.label(f.source_relid), complete),
         format('They wait to be written: %s.', rtrim(coalesce(waits.why, 'try again'), '.')), coalesce(waits.fix, 'SELECT * FROM scd2.feeds;'));
 END $$;
 COMMENT ON FUNCTION scd2_internal.refuse_incomplete(scd2_internal.feed, bigint) IS
-    'Raises 55000: what was asked for waits to be written, and what for; 55P03: for the caller''s own transaction.';
+    'Raises 55000: what was asked for waits to be written, and what for.';
 
 -- Times ascend with versions.
 CREATE FUNCTION scd2_internal.reaches_behind(f scd2_internal.feed, point timestamptz) RETURNS boolean
