@@ -29,7 +29,8 @@
  *
  * An error that comes SAME_ERRORS times is the feed's: it has a gap from its first entry on. Lack of
  * resources, locks, cancellation, and what stands on the feed (classes 40, 53, 55, 57) do not count:
- * those pass, or somebody has to do something. A backlog of more than pg_scd2.feed_backlog bytes is a gap
+ * those pass, or somebody has to do something. Neither do those of a change of columns, while there is
+ * an event trigger that may refuse it (watched.c). A backlog of more than pg_scd2.feed_backlog bytes is a gap
  * from the first version on that has no room.
  */
 #include "postgres.h"
@@ -42,6 +43,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -56,6 +58,7 @@
 #include "names.h"
 #include "worker/failpoint.h"
 #include "worker/marks.h"
+#include "worker/watched.h"
 #include "worker/worker.h"
 
 #define SAME_ERRORS		5
@@ -851,9 +854,27 @@ note_error(const Scd2Backlog *backlog, int sqlerrcode)
 	scd2_commit_write();
 }
 
-static void
-has_failed(Scd2Backlog *backlog, const ErrorData *error, TimestampTz now)
+/* Can it be that somebody's event trigger has refused the change of columns? */
+static bool
+is_refused(const Part *part)
 {
+	bool		watched;
+
+	if (!part->columns)
+		return false;
+	scd2_begin_write();
+	SPI_connect();
+	watched = scd2_ddl_is_watched();
+	SPI_finish();
+	scd2_commit_write();
+	return watched;
+}
+
+static void
+has_failed(Part *part, const ErrorData *error, TimestampTz now)
+{
+	Scd2Backlog *backlog = part->backlog;
+
 	if (error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
 	{
 		is_locked(backlog, now);
@@ -865,7 +886,7 @@ has_failed(Scd2Backlog *backlog, const ErrorData *error, TimestampTz now)
 		note_error(backlog, error->sqlerrcode);
 	}
 	backlog->errors++;
-	if (counts(error->sqlerrcode) && backlog->errors >= SAME_ERRORS)
+	if (counts(error->sqlerrcode) && backlog->errors >= SAME_ERRORS && !is_refused(part))
 	{
 		give_up(backlog, backlog->error);
 		return;
@@ -932,7 +953,7 @@ drain(Scd2Batch *batch, Scd2Backlog *backlog)
 		tell(part);
 	}
 	else if (error != NULL)
-		has_failed(backlog, error, now);
+		has_failed(part, error, now);
 	else
 		is_locked(backlog, now);
 	MemoryContextDelete(cxt);

@@ -29,6 +29,7 @@
 
 #include "pg_scd2.h"
 #include "capture/backlog.h"
+#include "capture/blame.h"
 #include "capture/captured.h"
 #include "feed/layout.h"
 #include "feed/writer.h"
@@ -118,7 +119,12 @@ scd2_captured_add(int feed_id, Oid source_relid, Oid feed_relid)
 	feed->feed_id = feed_id;
 	feed->source_relid = source_relid;
 	feed->feed_relid = feed_relid;
-	scd2_layout_load(feed);
+	scd2_feed_at_work = feed_id;
+	if (scd2_is_condemned(feed_id))
+		scd2_layout_of_misfit(feed, scd2_condemned_why());
+	else
+		scd2_layout_load(feed);
+	scd2_feed_at_work = 0;
 	MemoryContextSwitchTo(captured_cxt);
 	captured = lappend(captured, feed);
 	MemoryContextSwitchTo(old);
@@ -206,6 +212,22 @@ catch_up_columns(Scd2Batch *batch, Scd2Feed *feed)
 	batch->changes++;
 }
 
+/* False: the feed is captured no longer. */
+static bool
+load_columns(Scd2Batch *batch, Scd2Feed *feed)
+{
+	bool		goes_on = true;
+
+	if (scd2_is_condemned(feed->feed_id))
+		return true;
+	scd2_feed_at_work = feed->feed_id;
+	scd2_layout_read(feed);
+	if (feed->backlog != NULL)
+		goes_on = scd2_backlog_last_layout(feed, batch->version + 1);
+	scd2_feed_at_work = 0;
+	return goes_on;
+}
+
 /*
  * The set as of the position, or what came into it by a repair. In a transaction; the batch is empty.
  */
@@ -244,14 +266,18 @@ scd2_captured_load(Scd2Batch *batch)
 	{
 		Scd2Feed   *feed = lfirst(lc);
 
-		scd2_layout_read(feed);
-		if (feed->backlog == NULL || scd2_backlog_last_layout(feed, batch->version + 1))
+		if (load_columns(batch, feed))
 			continue;
 		repaired = list_delete_ptr(repaired, feed);
 		scd2_captured_remove(feed->feed_id);
 	}
 	foreach(lc, repaired)
-		catch_up_columns(batch, lfirst(lc));
+	{
+		scd2_feed_at_work = ((Scd2Feed *) lfirst(lc))->feed_id;
+		if (!scd2_is_condemned(scd2_feed_at_work))
+			catch_up_columns(batch, lfirst(lc));
+		scd2_feed_at_work = 0;
+	}
 	SPI_finish();
 }
 
@@ -324,8 +350,8 @@ scd2_captured_by_source(Oid source_relid)
  * The feed that a relation's rows go to: its own, or that of a partitioned table above it. (One that
  * is being detached CONCURRENTLY is a partition until that is done, when its rows are taken away.)
  */
-static Scd2Feed *
-feed_of(Relation relation)
+Scd2Feed *
+scd2_captured_of(Relation relation)
 {
 	Scd2Feed   *feed = scd2_captured_by_source(RelationGetRelid(relation));
 	bool		is_partition = relation->rd_rel->relispartition;
@@ -397,6 +423,7 @@ map_columns(Scd2Source *source, Relation relation)
 	Scd2Feed   *feed = source->feed;
 	Relation	root = relation;
 
+	SCD2_FAIL_POINT_OF("map columns", RelationGetRelationName(relation));
 	if (RelationGetRelid(relation) != feed->source_relid)
 	{
 		root = RelationIdGetRelation(feed->source_relid);
@@ -432,10 +459,14 @@ build_source(Scd2Source *source, Relation relation)
 
 	maps_made++;
 	source->valid = true;
-	source->feed = feed_of(relation);
+	source->feed = scd2_captured_of(relation);
 	source->identity_full = relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL;
 	if (source->feed)
+	{
+		scd2_feed_at_work = source->feed->feed_id;
 		map_columns(source, relation);
+		scd2_feed_at_work = 0;
+	}
 	MemoryContextSwitchTo(old);
 }
 

@@ -41,6 +41,7 @@ extern Scd2Feed *scd2_captured_by_id(int feed_id);
 extern Scd2Feed *scd2_captured_by_source(Oid source_relid);
 
 /* The source that a relation is, as it was when the change at hand was made. Never NULL. */
+extern Scd2Feed *scd2_captured_of(Relation relation);
 extern Scd2Source *scd2_source_of(Relation relation);
 
 extern Scd2Source *scd2_source_for(Relation relation, Scd2Feed *feed);

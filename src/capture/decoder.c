@@ -314,6 +314,13 @@ scd2_decoder_reached(void)
 	return decoder->reader->EndRecPtr;
 }
 
+/* The record at hand; invalid: none, or nothing is open. */
+XLogRecPtr
+scd2_decoder_at(void)
+{
+	return decoder == NULL ? InvalidXLogRecPtr : decoder->reader->ReadRecPtr;
+}
+
 /*
  * Lets the server forget the log before "upto", which must be captured and flushed. Never backwards.
  */

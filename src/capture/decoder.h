@@ -13,6 +13,7 @@ extern void scd2_decoder_drop_slot(const char *slot);
 extern void scd2_decoder_open(const char *slot, XLogRecPtr start);
 extern bool scd2_decoder_read(Scd2Batch *batch, int max_changes);
 extern XLogRecPtr scd2_decoder_reached(void);
+extern XLogRecPtr scd2_decoder_at(void);
 extern Size scd2_decoder_spare_memory(void);
 extern bool scd2_decoder_saw_others(void);
 extern void scd2_decoder_forget_others(void);

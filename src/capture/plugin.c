@@ -28,11 +28,13 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "capture/blame.h"
 #include "capture/captured.h"
 #include "capture/decoder.h"
 #include "capture/images.h"
 #include "capture/plugin.h"
 #include "feed/layout.h"
+#include "worker/failpoint.h"
 
 /*
  * What a row in memory can have: a piece of memory, less headers, metadata and padding. (The values
@@ -137,11 +139,23 @@ follow_columns(Scd2Feed *feed, const Scd2Control *control)
 		scd2_batch_change_columns(batch, feed);
 }
 
+/* Is it the feed at which capture fails? Then it has a gap, from here on, and nothing is looked at. */
+static bool
+is_condemned(Scd2Feed *feed)
+{
+	if (feed == NULL || !scd2_is_condemned(feed->feed_id))
+		return false;
+	scd2_batch_fail_feed(batch, feed, scd2_condemned_why());
+	return true;
+}
+
 static void
 enable_feed(Scd2Control *control)
 {
 	Scd2Feed   *feed = scd2_captured_add(control->feed_id, control->source_relid, control->feed_relid);
 
+	if (is_condemned(feed))
+		return;
 	scd2_layout_exclude(feed, control->detail);
 	(void) scd2_captured_follow(feed, control->source_relid);
 	feed->columns_changed = false;	/* register_feed() has written which they are */
@@ -176,10 +190,13 @@ heed(Scd2Control *control)
 	Scd2Feed   *feed = scd2_captured_by_id(control->feed_id);
 
 	scd2_batch_add_control(batch, control);
+	scd2_feed_at_work = control->feed_id;
 	if (strcmp(control->kind, "enable feed") == 0)
 		enable_feed(control);
 	else if (strcmp(control->kind, "disable feed") == 0)
 		scd2_captured_remove(control->feed_id);
+	else if (is_condemned(feed))
+		;
 	else if (strcmp(control->kind, "columns") == 0)
 		follow_columns(feed, control);
 	else if (strcmp(control->kind, "partition emptied") == 0)
@@ -194,6 +211,7 @@ heed(Scd2Control *control)
 		scd2_batch_fail_feed(batch, feed, control->detail);
 	else if (strcmp(control->kind, "rewrite") == 0 && feed != NULL)
 		scd2_batch_repair_feed(batch, feed, control->detail);
+	scd2_feed_at_work = 0;
 }
 
 /* A row of scd2_internal.control; columns are found by name, as they were then. */
@@ -295,6 +313,7 @@ capture_change(Scd2Source *source, Relation relation, ReorderBufferChange *chang
 	HeapTuple	old = scd2_change_oldtuple(change);
 	HeapTuple	new = scd2_change_newtuple(change);
 
+	SCD2_FAIL_POINT_OF("capture change", RelationGetRelationName(relation));
 	if (change->action != REORDER_BUFFER_CHANGE_INSERT && (old == NULL || !source->identity_full))
 	{
 		fail_without_image(source->feed, relation);
@@ -347,14 +366,16 @@ read_staged(Relation relation, HeapTuple tuple)
 
 	heap_deform_tuple(tuple, desc, values, isnull);
 	feed = scd2_captured_by_id(DatumGetInt32(values[scd2_layout_find(desc, "feed_id")]));
-	if (feed == NULL || feed->failure)
+	if (feed == NULL || feed->failure || is_condemned(feed))
 		return;
+	scd2_feed_at_work = feed->feed_id;
 	leaf = RelationIdGetRelation(DatumGetObjectId(values[scd2_layout_find(desc, "leaf_relid")]));
 	if (leaf == NULL)
 		elog(ERROR, "partition of a staged row does not exist");
 	capture_staged(feed, leaf, DatumGetBool(values[scd2_layout_find(desc, "arrives")]),
 				   PG_DETOAST_DATUM_PACKED(values[scd2_layout_find(desc, "image")]));
 	RelationClose(leaf);
+	scd2_feed_at_work = 0;
 }
 
 static void
@@ -380,12 +401,16 @@ plugin_change(LogicalDecodingContext *ctx, ReorderBufferTXN *txn,
 	}
 	else
 	{
+		if (unlikely(scd2_condemned_feed != 0) && is_condemned(scd2_captured_of(relation)))
+			return;
 		source = scd2_source_of(relation);
 		if (source->feed == NULL || source->feed->failure)
 			return;
 		old = MemoryContextSwitchTo(change_cxt);
+		scd2_feed_at_work = source->feed->feed_id;
 		if (takes_rows(source->feed))
 			capture_change(source, relation, change);
+		scd2_feed_at_work = 0;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(change_cxt);
@@ -405,18 +430,23 @@ plugin_truncate(LogicalDecodingContext *ctx, ReorderBufferTXN *txn, int nrelatio
 	{
 		Scd2Feed   *feed = scd2_captured_by_source(RelationGetRelid(relations[i]));
 
-		if (feed == NULL || feed->failure)
+		if (feed == NULL || feed->failure || is_condemned(feed))
 			continue;
 		whole = lappend(whole, feed);
 		if (!takes_rows(feed))
 			continue;
+		scd2_feed_at_work = feed->feed_id;
 		memset(feed->isnull, true, feed->layout->natts * sizeof(bool));
 		scd2_batch_add_row(batch, feed, SCD2_TRUNCATE);
+		scd2_feed_at_work = 0;
 	}
 	for (int i = 0; i < nrelations; i++)
 	{
-		Scd2Feed   *feed = scd2_source_of(relations[i])->feed;
+		Scd2Feed   *feed;
 
+		if (unlikely(scd2_condemned_feed != 0) && is_condemned(scd2_captured_of(relations[i])))
+			continue;
+		feed = scd2_source_of(relations[i])->feed;
 		if (feed == NULL || feed->failure || list_member_ptr(whole, feed))
 			continue;
 		if (list_member_oid(emptied, RelationGetRelid(relations[i])))

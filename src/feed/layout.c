@@ -96,15 +96,17 @@ make_columns(int n)
  * A feed whose relation is gone, or is none any more: it fails at its next change (or is found to be
  * disabled later in the log). No rows are formed by this layout.
  */
-static void
-set_layout_of_misfit(Scd2Feed *feed, const char *why)
+void
+scd2_layout_of_misfit(Scd2Feed *feed, const char *why)
 {
+	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
 	TupleDesc	layout = CreateTemplateTupleDesc(SCD2_META_COLUMNS);
 
 	for (int i = 0; i < SCD2_META_COLUMNS; i++)
 		TupleDescInitEntry(layout, i + 1, scd2_meta_columns[i].name, scd2_meta_columns[i].type, -1, 0);
 	scd2_layout_set(feed, layout, make_columns(SCD2_META_COLUMNS));
 	feed->misfit = pstrdup(why);
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -122,7 +124,7 @@ scd2_layout_load(Scd2Feed *feed)
 
 	if (rel == NULL || !scd2_feed_fits(rel, &misfit))
 	{
-		set_layout_of_misfit(feed, rel == NULL ? "the feed relation is gone" : misfit.what);
+		scd2_layout_of_misfit(feed, rel == NULL ? "the feed relation is gone" : misfit.what);
 		if (rel != NULL)
 			RelationClose(rel);
 		MemoryContextSwitchTo(old);

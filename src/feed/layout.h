@@ -8,6 +8,7 @@
 #include "capture/batch.h"
 
 extern void scd2_layout_load(Scd2Feed *feed);
+extern void scd2_layout_of_misfit(Scd2Feed *feed, const char *why);
 extern void scd2_layout_set(Scd2Feed *feed, TupleDesc layout, Scd2Column *columns);
 extern void scd2_layout_read(Scd2Feed *feed);
 extern void scd2_layout_exclude(Scd2Feed *feed, const char *names);

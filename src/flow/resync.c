@@ -244,7 +244,7 @@ passes(int sqlerrcode)
 }
 
 static void
-record_failure(MemoryContext work_cxt, int feed_id, const ErrorData *error)
+write_failure(MemoryContext work_cxt, int feed_id, const ErrorData *error)
 {
 	Oid			types[] = {INT4OID, TEXTOID, BOOLOID};
 	Datum		values[3];
@@ -255,6 +255,23 @@ record_failure(MemoryContext work_cxt, int feed_id, const ErrorData *error)
 	values[2] = BoolGetDatum(!passes(error->sqlerrcode));
 	query("SELECT scd2_internal.resync_failed($1, $2, $3)", 3, types, values, NULL);
 	scd2_worker_end_work();
+}
+
+/* If that fails too, it is tried again after a while, and fails again. */
+static void
+record_failure(MemoryContext work_cxt, int feed_id, const ErrorData *error)
+{
+	PG_TRY();
+	{
+		write_failure(work_cxt, feed_id, error);
+	}
+	PG_CATCH();
+	{
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
 }
 
 /* As repair(), but what goes wrong is the feed's. */

@@ -328,15 +328,16 @@ failures_allowed(int sqlerrcode)
 
 /*
  * Records an error in a transaction of its own, begun by the caller: backs off 1, 2, 4 … 60 s
- * (waiting for a lock: 5 s), and at last gives up. "version" was in work, -1: none.
+ * (waiting for a lock: 5 s), and at last gives up, unless the error "passes" when somebody does
+ * something about it. "version" was in work, -1: none.
  */
 void
-scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version)
+scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version, bool passes)
 {
 	Oid			types[] = {INT4OID, TEXTOID, INT4OID, INT4OID, TIMESTAMPTZOID};
 	TimestampTz now = GetCurrentTimestamp();
 	int			failures = state->failures + 1;
-	bool		gives_up = failures >= failures_allowed(error->sqlerrcode);
+	bool		gives_up = !passes && failures >= failures_allowed(error->sqlerrcode);
 	int64		longest = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE ? 5 : 60;
 	int64		pause = Min(longest, INT64CONST(1) << Min(failures - 1, 6)) * USECS_PER_SEC;
 	Datum		args[] = {

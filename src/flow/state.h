@@ -35,6 +35,6 @@ extern void scd2_state_copied(Scd2FlowState *state, int64 rows);
 extern void scd2_state_begun(Scd2FlowState *state, bool done);
 extern void scd2_state_snapshot(Scd2FlowState *state, const Scd2Work *work, TimestampTz started, const char *version, TimestampTz timestamp, bool done);
 extern bool scd2_state_is_transient(int sqlerrcode);
-extern void scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version);
+extern void scd2_state_failed(Scd2FlowState *state, const ErrorData *error, int64 version, bool passes);
 
 #endif							/* SCD2_FLOW_STATE_H */

@@ -164,6 +164,16 @@ CREATE TABLE scd2_internal.backlog (
 );
 ALTER TABLE scd2_internal.backlog ALTER content SET STORAGE EXTERNAL;
 
+-- What went wrong when feeds were looked after (src/feed/upkeep.c), until it goes well. Written by the worker that does it.
+CREATE TABLE scd2_internal.upkeep_error (
+    chore   "char",                                     -- f: looked at; s: index summarised; c: cut; r: old partitions removed
+    id      oid,                                        -- of the relation, or a feed's number
+    feed_id integer NOT NULL,
+    error   text NOT NULL,
+    since   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (chore, id)
+);
+
 -- Repairs of gaps: what was missing came as the changes of one version.
 CREATE TABLE scd2_internal.reconstruction (
     feed_id     integer,

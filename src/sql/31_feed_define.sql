@@ -241,7 +241,7 @@ BEGIN
         SELECT format('It is a former change data feed of this table, but %s must not stand on one. %s', u.what, u.why)
         INTO problem FROM scd2_internal.unfit_on_feed(there.oid) u LIMIT 1;
     ELSE
-        PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id)) FROM scd2_internal.feed f
+        PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id), scd2_internal.keeps_feed_locked(f)) FROM scd2_internal.feed f
             WHERE f.feed_relid = there.oid AND EXISTS (SELECT FROM scd2_internal.backlog e WHERE e.feed_id = f.feed_id AND e.kind = 'l');
         problem := format('It is a former change data feed of this table, but its column "%s" does not fit.',
                           scd2_internal.layout_misfit(source, except_column_list, there.oid));

@@ -59,11 +59,9 @@ DECLARE
     deadline CONSTANT timestamptz := clock_timestamp() + current_setting('pg_scd2.lock_timeout')::interval;
 BEGIN
     WHILE scd2_internal.feed_is_behind(f.feed_id, version) LOOP
-        IF scd2_internal.keeps_feed_locked(f) THEN
-            PERFORM scd2_internal.refuse('55P03', format('capture needs a lock on the change data feed of table "%s" that this transaction holds, which would wait for capture', scd2_internal.label(f.source_relid)),
-                hint => 'COMMIT;');
-        ELSIF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-            PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id));
+        IF clock_timestamp() >= deadline OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
+           OR scd2_internal.keeps_feed_locked(f) THEN
+            PERFORM scd2_internal.refuse_incomplete(f, scd2_internal.feed_complete(f.feed_id), scd2_internal.keeps_feed_locked(f));
         END IF;
         PERFORM pg_sleep(0.02);
     END LOOP;

@@ -126,18 +126,21 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.gap_remedy(scd2_internal.feed, int8range) IS
     'For hints: what repairs a gap, or reads on behind one that is closed.';
 
-CREATE FUNCTION scd2_internal.refuse_incomplete(f scd2_internal.feed, complete bigint) RETURNS void
+CREATE FUNCTION scd2_internal.refuse_incomplete(f scd2_internal.feed, complete bigint, own_lock boolean) RETURNS void
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     waits record;
 BEGIN
+    PERFORM scd2_internal.refuse('55P03', format('the change data feed of table "%s" has no changes after version %s before this transaction ends', scd2_internal.label(f.source_relid), complete),
+            'They wait to be written, and capture needs a lock on it that this transaction holds.', 'COMMIT;')
+        WHERE own_lock;
     SELECT w.* INTO waits FROM scd2_internal.feed_waits_for(f) w;
     PERFORM scd2_internal.refuse('55000',
         format('the change data feed of table "%s" has no changes after version %s yet', scd2_internal.label(f.source_relid), complete),
         format('They wait to be written: %s.', rtrim(coalesce(waits.why, 'try again'), '.')), coalesce(waits.fix, 'SELECT * FROM scd2.feeds;'));
 END $$;
-COMMENT ON FUNCTION scd2_internal.refuse_incomplete(scd2_internal.feed, bigint) IS
-    'Raises 55000: what was asked for waits to be written, and what for.';
+COMMENT ON FUNCTION scd2_internal.refuse_incomplete(scd2_internal.feed, bigint, boolean) IS
+    'Raises 55000: what was asked for waits to be written, and what for; 55P03 (own_lock): for the caller''s own transaction.';
 
 -- Times ascend with versions.
 CREATE FUNCTION scd2_internal.reaches_behind(f scd2_internal.feed, point timestamptz) RETURNS boolean
@@ -201,6 +204,7 @@ CREATE FUNCTION scd2_internal._feed_range(caller oid, relation regclass, startin
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f scd2_internal.feed := scd2_internal.readable_feed(caller, relation);
+    own_lock CONSTANT boolean := scd2_internal.keeps_feed_locked(f);    -- from before this call
     held record := scd2_internal.hold_feed(f.feed_id, f.feed_relid);
     extent record := scd2_internal.feed_extent(f.feed_id);
     earliest bigint := coalesce(held.earliest_version, extent.earliest_version);
@@ -223,7 +227,7 @@ BEGIN
     -- The version at which a feed was enabled is a legal start, but no change of it is in the feed (a relation that is
     -- used again may have one of the former feed).
     first_version := greatest(starting_version, earliest, extent.enabled_version + 1);
-    PERFORM scd2_internal.refuse_incomplete(f, extent.latest_version)
+    PERFORM scd2_internal.refuse_incomplete(f, extent.latest_version, own_lock)
         WHERE extent.latest_version < scd2.latest_version()
           AND (ending_version > extent.latest_version OR ending_timestamp IS NOT NULL AND NOT scd2_internal.reaches_behind(f, ending_timestamp));
     last_version := least(ending_version, extent.latest_version);

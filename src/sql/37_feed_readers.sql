@@ -225,7 +225,7 @@ BEGIN
     ELSIF version > scd2.latest_version() THEN
         PERFORM scd2_internal.refuse('22023', format('version %s is yet to come', version), format('The latest version is %s.', scd2.latest_version()));
     ELSIF version > greatest(complete, r.version) THEN          -- (a new reader begins behind what waits)
-        PERFORM scd2_internal.refuse_incomplete(f, complete) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id;
+        PERFORM scd2_internal.refuse_incomplete(f, complete, scd2_internal.keeps_feed_locked(f)) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id;
     END IF;
     UPDATE scd2_internal.reader x SET version = advance_reader.version, read_version = nullif(greatest(x.read_version, advance_reader.version), advance_reader.version),
             used_at = clock_timestamp(), reached = scd2_internal.reached(f, advance_reader.version)
@@ -276,10 +276,14 @@ BEGIN
         RETURN;
     END IF;
     FOR r IN SELECT x.* FROM scd2_internal.reader x WHERE x.expired_at IS NULL AND x.used_at < clock_timestamp() - patience FOR UPDATE SKIP LOCKED LOOP
-        UPDATE scd2_internal.reader x SET expired_at = clock_timestamp() WHERE x.name = r.name;
-        RAISE WARNING 'reader "%" of table "%" has expired: it was not read for more than %', r.name,
-                (SELECT scd2_internal.label(f.source_relid) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id), current_setting('pg_scd2.reader_timeout')
-            USING DETAIL = format('What came after version %s is no longer kept for it.', r.version);
+        BEGIN
+            UPDATE scd2_internal.reader x SET expired_at = clock_timestamp() WHERE x.name = r.name;
+            RAISE WARNING 'reader "%" of table "%" has expired: it was not read for more than %', r.name,
+                    (SELECT scd2_internal.label(f.source_relid) FROM scd2_internal.feed f WHERE f.feed_id = r.feed_id), current_setting('pg_scd2.reader_timeout')
+                USING DETAIL = format('What came after version %s is no longer kept for it.', r.version);
+        EXCEPTION WHEN others THEN
+            RAISE WARNING 'reader "%" could not be expired: %', r.name, SQLERRM;
+        END;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION scd2_internal.expire_readers() IS

@@ -82,7 +82,8 @@ BEGIN
     -- A statement that warned of a gap may not be captured yet, or its gap comes behind what waits to be written.
     IF pg_current_xact_id_if_assigned() IS NULL AND (SELECT s.broken_at IS NULL FROM scd2_internal.feed_state s WHERE s.feed_id = f.feed_id) THEN
         PERFORM scd2._wait_captured('1 min');
-        PERFORM scd2_internal.wait_complete(f, scd2.latest_version());
+        PERFORM scd2_internal.wait_complete(f, scd2.latest_version())
+            FROM scd2_internal.feed_backlog b WHERE b.feed_id = f.feed_id AND b.gap_version IS NOT NULL;
     END IF;
     IF NOT scd2_internal.needs_resync(f) THEN
         RETURN;

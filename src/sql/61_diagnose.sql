@@ -263,6 +263,14 @@ CREATE FUNCTION scd2_internal.feed_problems()
             current_setting('pg_scd2.feed_backlog', true)), w.fix
     FROM f JOIN scd2_internal.feed d USING (feed_id), scd2_internal.feed_waits_for(d) w WHERE f.complete_version IS NOT NULL
     UNION ALL
+    SELECT f.owner, f.name, CASE u.chore WHEN 'f' THEN 'its change data feed cannot be looked after'
+            WHEN 's' THEN 'a BRIN index of its change data feed cannot be summarised: reads of new changes are slow'
+            WHEN 'c' THEN 'the last partition of its change data feed cannot be cut: nothing of it can be removed'
+            ELSE 'old changes cannot be removed from its change data feed' END, u.error,
+        NULL, CASE u.chore WHEN 'r' THEN format('SELECT * FROM scd2.vacuum_feed(%L);', f.name) END
+    FROM f JOIN scd2_internal.upkeep_error u USING (feed_id)
+    WHERE u.chore <> 's' OR EXISTS (SELECT FROM pg_class c WHERE c.oid = u.id)
+    UNION ALL
     SELECT f.owner, f.name, 'it is unlogged, so its changes are not captured', NULL, NULL,
         format('ALTER TABLE %s SET LOGGED;', f.name) FROM f WHERE f.relpersistence = 'u'
     UNION ALL

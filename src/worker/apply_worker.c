@@ -15,7 +15,9 @@
  * Each batch is one transaction. If it fails, it is rolled back as a whole. One of several versions
  * is tried again at once with half of them, so that what comes before the version that cannot be
  * applied is applied, and the error is that version's; then it is recorded with the flow in another
- * transaction, and other flows go on. First copies take long: worker 0 makes none
+ * transaction, and other flows go on. If the list cannot be read because of one flow, each is read
+ * alone, and that one is left out; the server's log has its error. What goes wrong while feeds are repaired or looked
+ * after ends no worker either. First copies take long: worker 0 makes none
  * unless it is alone.
  */
 #include "postgres.h"
@@ -37,6 +39,7 @@
 #include "flow/snapshot.h"
 #include "worker/failpoint.h"
 #include "worker/marks.h"
+#include "worker/watched.h"
 #include "worker/worker.h"
 
 /* How long a flow may lag before a worker that is not at home takes it. */
@@ -51,6 +54,9 @@
 /* How soon a first copy is tried again whose feed has changes that wait to be written. */
 #define COMPLETE_EVERY	(100 * INT64CONST(1000))
 
+/* How soon it is tried again if feeds that are to be repaired could not even be found. */
+#define REPAIR_PAUSE	(60 * USECS_PER_SEC)
+
 /* A flow as this worker knows it. */
 typedef struct KnownFlow
 {
@@ -62,7 +68,8 @@ typedef struct KnownFlow
 	bool		snapshots;		/* it has no feed to follow: looks at its source from time to time, */
 	bool		once;			/* or once */
 	bool		columns_changed;	/* of its feed, when the list was read */
-	bool		followed;		/* they were, in the transaction at hand */
+	bool		following;		/* target and definition are being altered, */
+	bool		followed;		/* and were, in the transaction at hand */
 	int64		refresh_interval;	/* µs */
 	TimestampTz not_before;		/* another worker has it */
 	TimestampTz refresh_at;		/* with a refresh interval: the next time */
@@ -172,48 +179,127 @@ tell_at_home(void)
 	"       CASE WHEN f.kind = 'snapshot' THEN f.source_relid ELSE e.feed_relid END" \
 	" FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id) LEFT JOIN scd2_internal.feed_layout AS l USING (feed_id)" \
 	"      LEFT JOIN scd2_internal.feed AS e USING (feed_id)" \
-	" WHERE (f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot') AND " SCD2_AT_HOME("s") " ORDER BY f.flow_id"
+	" WHERE (f.feed_id IS NOT NULL OR f.once OR f.kind = 'snapshot') AND " SCD2_AT_HOME("s")
+#define ORDER_FLOWS " ORDER BY f.flow_id"
 
-/* Reads the list of flows and their states anew. */
 static void
-reload(void)
+read_listed(HeapTuple row, TupleDesc desc)
 {
-	ListCell   *cell;
+	bool		isnull;
+	KnownFlow  *known = known_flow(DatumGetInt32(SPI_getbinval(row, desc, 1, &isnull)));
+	Datum		due;
+
+	known->feed_id = DatumGetInt32(SPI_getbinval(row, desc, 2, &isnull));
+	known->refresh_interval = DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
+	due = SPI_getbinval(row, desc, 4, &isnull);
+	known->refresh_at = isnull ? 0 : DatumGetTimestampTz(due);
+	due = SPI_getbinval(row, desc, 5, &isnull);
+	known->target = isnull ? InvalidOid : DatumGetObjectId(due);
+	known->snapshots = DatumGetBool(SPI_getbinval(row, desc, 6, &isnull));
+	known->once = DatumGetBool(SPI_getbinval(row, desc, 7, &isnull));
+	known->columns_changed = DatumGetBool(SPI_getbinval(row, desc, 8, &isnull));
+	due = SPI_getbinval(row, desc, 9, &isnull);
+	known->feed_relid = isnull ? InvalidOid : DatumGetObjectId(due);
+	SCD2_FAIL_POINT_OF("list flow", psprintf("%d", known->state.flow_id));
+	known->listed = scd2_state_read(&known->state);
+}
+
+/* Reads the flows that a query lists, in one transaction. */
+static void
+list_flows(const char *query)
+{
 	SPITupleTable *table;
 	uint64		n;
 
-	flows_seen = pg_atomic_read_u32(&db->flows_changed);
-	repair_at = 0;
-	listed_at = GetCurrentTimestamp();
 	begin_work("looking for flows");
 	SCD2_FAIL_POINT("list flows");
-	foreach(cell, flows)
-		((KnownFlow *) lfirst(cell))->listed = false;
-	if (SPI_execute(LIST_FLOWS, true, 0) != SPI_OK_SELECT)
+	if (SPI_execute(query, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not list flows");
 	table = SPI_tuptable;
 	n = SPI_processed;
 	for (uint64 i = 0; i < n; i++)
-	{
-		bool		isnull;
-		KnownFlow  *known = known_flow(DatumGetInt32(SPI_getbinval(table->vals[i], table->tupdesc, 1, &isnull)));
-		Datum		due;
+		read_listed(table->vals[i], table->tupdesc);
+	end_work();
+}
 
-		known->feed_id = DatumGetInt32(SPI_getbinval(table->vals[i], table->tupdesc, 2, &isnull));
-		known->refresh_interval = DatumGetInt64(SPI_getbinval(table->vals[i], table->tupdesc, 3, &isnull));
-		due = SPI_getbinval(table->vals[i], table->tupdesc, 4, &isnull);
-		known->refresh_at = isnull ? 0 : DatumGetTimestampTz(due);
-		due = SPI_getbinval(table->vals[i], table->tupdesc, 5, &isnull);
-		known->target = isnull ? InvalidOid : DatumGetObjectId(due);
-		known->snapshots = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 6, &isnull));
-		known->once = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 7, &isnull));
-		known->columns_changed = DatumGetBool(SPI_getbinval(table->vals[i], table->tupdesc, 8, &isnull));
-		due = SPI_getbinval(table->vals[i], table->tupdesc, 9, &isnull);
-		known->feed_relid = isnull ? InvalidOid : DatumGetObjectId(due);
-		known->listed = scd2_state_read(&known->state);
+/* As list_flows(), but an error goes no further. "said": as last time, so that it is told once; it becomes this time's. */
+static bool
+list_safely(const char *query, char **said)
+{
+	volatile bool done = false;
+
+	PG_TRY();
+	{
+		list_flows(query);
+		done = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(list_cxt);
+		error = CopyErrorData();
+		if (*said == NULL || strcmp(*said, error->message) != 0)
+		{
+			EmitErrorReport();
+			if (*said)
+				pfree(*said);
+			*said = MemoryContextStrdup(TopMemoryContext, error->message);
+		}
+		FreeErrorData(error);
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextReset(work_cxt);
+		MemoryContextSwitchTo(list_cxt);
+	}
+	PG_END_TRY();
+	return done;
+}
+
+/* The numbers of all flows, in list_cxt. */
+static List *
+flow_numbers(void)
+{
+	List	   *numbers = NIL;
+	bool		isnull;
+
+	begin_work("looking for flows");
+	SCD2_FAIL_POINT("list flows");
+	if (SPI_execute("SELECT f.flow_id FROM scd2_internal.flow AS f ORDER BY 1", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not list flows");
+	MemoryContextSwitchTo(list_cxt);
+	for (uint64 i = 0; i < SPI_processed; i++)
+		numbers = lappend_int(numbers, DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+	end_work();
+	return numbers;
+}
+
+/* Reads the list of flows and their states anew. An error that has to do with no single flow ends the worker. */
+static void
+reload(void)
+{
+	static char *said = NULL;
+	ListCell   *cell;
+	List	   *numbers;
+
+	flows_seen = pg_atomic_read_u32(&db->flows_changed);
+	repair_at = 0;
+	listed_at = GetCurrentTimestamp();
+	foreach(cell, flows)
+		((KnownFlow *) lfirst(cell))->listed = false;
+	if (!list_safely(LIST_FLOWS ORDER_FLOWS, &said))
+	{
+		numbers = flow_numbers();
+		foreach(cell, numbers)
+		{
+			char		query[sizeof(LIST_FLOWS) + 64];
+
+			snprintf(query, sizeof(query), LIST_FLOWS " AND f.flow_id = %d", lfirst_int(cell));
+			(void) list_safely(query, &said);
+		}
+		list_free(numbers);
 	}
 	forget_unlisted();
-	end_work();
 	tell_at_home();
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
@@ -317,11 +403,13 @@ follow_columns(KnownFlow *known)
 	Oid			types[] = {INT4OID};
 	Datum		args[] = {Int32GetDatum(known->state.flow_id)};
 
+	known->following = true;	/* until that went well */
 	if (SPI_execute_with_args("SELECT scd2_internal.follow_columns($1)", 1, types, args, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not call scd2_internal.follow_columns()");
 	CommandCounterIncrement();
 	PopActiveSnapshot();		/* the definition is read as it is now */
 	PushActiveSnapshot(GetTransactionSnapshot());
+	known->following = false;
 	known->followed = true;
 }
 
@@ -504,7 +592,7 @@ try_flow(KnownFlow *known)
 	}
 	taken = take(known);
 	copied = false;
-	known->followed = false;
+	known->following = known->followed = false;
 	if (taken)
 	{
 		error_context_stack = &context;
@@ -545,6 +633,13 @@ still_ours(KnownFlow *known)
 		known->state.failures == known->taken.failures;
 }
 
+/* Somebody's event trigger may have refused to have target and definition altered. (55000 is what we say ourselves.) */
+static bool
+may_pass(const KnownFlow *known, const ErrorData *error)
+{
+	return known->following && error->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE && scd2_ddl_is_watched();
+}
+
 static void
 record_failure(KnownFlow *known, const ErrorData *error)
 {
@@ -552,7 +647,7 @@ record_failure(KnownFlow *known, const ErrorData *error)
 	{
 		begin_work("recording a failure");
 		if (still_ours(known))
-			scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1);
+			scd2_state_failed(&known->state, error, known->flow != NULL ? known->flow->at_version : -1, may_pass(known, error));
 		end_work();
 	}
 	PG_CATCH();
@@ -663,6 +758,34 @@ one_round(TimestampTz *next)
 	return done;
 }
 
+/* As scd2_repair_feeds(), but what goes wrong outside of any repair goes no further. */
+static TimestampTz
+repair_feeds_safely(void)
+{
+	volatile TimestampTz again = GetCurrentTimestamp() + REPAIR_PAUSE;
+	static TimestampTz not_before = 0;
+
+	if (not_before > GetCurrentTimestamp())
+		return not_before;
+	PG_TRY();
+	{
+		again = scd2_repair_feeds(work_cxt);
+		not_before = 0;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(list_cxt);
+		EmitErrorReport();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextReset(work_cxt);
+		MemoryContextSwitchTo(list_cxt);
+		not_before = again;
+	}
+	PG_END_TRY();
+	return again;
+}
+
 /* Like first copies, repairs can take long. */
 static void
 repair_feeds(TimestampTz *next)
@@ -670,7 +793,7 @@ repair_feeds(TimestampTz *next)
 	if (!copies_here())
 		return;
 	if (repair_at <= GetCurrentTimestamp())
-		repair_at = scd2_repair_feeds(work_cxt);
+		repair_at = repair_feeds_safely();
 	*next = Min(*next, repair_at);
 }
 

@@ -51,6 +51,7 @@
 #include "compat.h"
 #include "capture/backlog.h"
 #include "capture/batch.h"
+#include "capture/blame.h"
 #include "capture/captured.h"
 #include "capture/decoder.h"
 #include "capture/lost.h"
@@ -215,6 +216,7 @@ open_everything(Scd2Position *position)
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	scd2_captured_init(TopMemoryContext);
+	scd2_blame_load();
 	scd2_feed_forget_all();
 	scd2_backlog_load();
 	scd2_captured_load(batch);
@@ -310,10 +312,16 @@ write_batch(void)
 	bool		woken = batch->feeds != NIL || batch->controls != NIL;
 	bool		batch_has_controls = batch->controls != NIL;
 	bool		ends = batch->ends;
+	bool		condemned = false;
 	ListCell   *lc;
 
 	foreach(lc, batch->feeds)
-		batch_has_controls |= ((Scd2Feed *) lfirst(lc))->columns_changed;	/* flows follow */
+	{
+		const Scd2Feed *feed = lfirst(lc);
+
+		batch_has_controls |= feed->columns_changed;	/* flows follow */
+		condemned |= feed->failure != NULL && scd2_is_condemned(feed->feed_id);
+	}
 	check_not_marked();
 	pgstat_report_activity(STATE_RUNNING, "writing feeds");
 	scd2_decoder_settle_caches();
@@ -329,6 +337,8 @@ write_batch(void)
 		pg_atomic_fetch_add_u32(&db->flows_changed, 1);
 	scd2_batch_reset(batch);
 	scd2_captured_forget_removed();
+	if (condemned)
+		scd2_blame_settle();
 	if (ends)
 		load_resynced();
 	pg_atomic_write_u64(&db->version, (uint64) batch->version);
@@ -503,11 +513,33 @@ run(void)
 	}
 }
 
+/* An error while changes are decoded is that of a feed, if it comes again and again (capture/blame.c). */
+static void
+run_and_blame(void)
+{
+	PG_TRY();
+	{
+		run();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(TopMemoryContext);
+		error = CopyErrorData();
+		if (scd2_blame_note(error, scd2_decoder_at()))
+			scd2_worker_retry_soon();
+		FreeErrorData(error);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 void
 scd2_capture_main(Datum arg)
 {
 	Scd2WorkerArg who;
 
 	db = scd2_worker_begin(&who);
-	scd2_worker_run(run);
+	scd2_worker_run(run_and_blame);
 }

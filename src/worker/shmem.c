@@ -214,6 +214,7 @@ take_entry(Scd2Database *db, Oid dboid)
 	db->error[0] = '\0';
 	memset(db->apply_failures, 0, sizeof(db->apply_failures));
 	db->apply_error[0] = '\0';
+	db->blamed_feed = 0;
 	pg_atomic_write_u64(&db->captured_lsn, 0);
 	pg_atomic_write_u64(&db->caught_up, 0);
 	pg_atomic_write_u64(&db->version, 0);
@@ -291,7 +292,8 @@ scd2_entries_are_taken(void)
 
 	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
 	for (int i = 0; i < scd2_max_databases; i++)
-		taken &= OidIsValid(scd2_shmem->databases[i].dboid) && scd2_shmem->databases[i].wanted;
+		taken &= OidIsValid(scd2_shmem->databases[i].dboid) &&
+			(scd2_shmem->databases[i].wanted || has_workers(&scd2_shmem->databases[i]));	/* as find_free() has it */
 	LWLockRelease(scd2_shmem->lock);
 	return taken;
 }

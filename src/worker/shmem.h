@@ -46,6 +46,10 @@ typedef struct Scd2Database
 	int			apply_failures[SCD2_MAX_APPLY];	/* likewise, of each apply worker; flows that fail are none */
 	TimestampTz apply_retry_at[SCD2_MAX_APPLY];
 	char		apply_error[SCD2_ERROR_LEN];
+	int			blamed_feed;	/* at whose change the capture worker died last (capture/blame.c), 0: none, */
+	XLogRecPtr	blamed_at;		/* where in the log, */
+	int			blamed_times;	/* how often in a row, */
+	char		blamed_error[SCD2_ERROR_LEN];	/* and of what */
 
 	/* Without the lock. */
 	pg_atomic_uint64 wake_lsn;	/* capture flushes up to here: the highest commit that woke it */

@@ -49,6 +49,7 @@ static bool ends_quietly = false;
 static uint32 wishes_seen = 0;	/* when we looked last whether we are wanted */
 static uint32 recheck_seen = 0; /* likewise */
 static volatile sig_atomic_t told_to_end = false;
+static bool retry_soon = false;
 
 static const char *const fixed_settings[][2] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -103,7 +104,7 @@ static void
 back_off(int *failures, TimestampTz *retry_at)
 {
 	*failures = told_to_end ? 0 : *failures + 1;
-	*retry_at = told_to_end ? 0 : GetCurrentTimestamp() + USECS_PER_SEC * Min(60, 1 << Min(*failures - 1, 6));
+	*retry_at = told_to_end ? 0 : GetCurrentTimestamp() + USECS_PER_SEC * (retry_soon ? 1 : Min(60, 1 << Min(*failures - 1, 6)));
 }
 
 static void
@@ -466,6 +467,12 @@ scd2_worker_run(void (*loop)(void))
 	}
 	PG_END_TRY();
 	error_context_stack = context.previous;
+}
+
+void
+scd2_worker_retry_soon(void)
+{
+	retry_soon = true;
 }
 
 void

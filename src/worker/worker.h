@@ -47,6 +47,9 @@ extern void scd2_worker_succeeded(void);
  */
 extern void scd2_worker_run(void (*loop)(void));
 
+/* From the error that ends the process: whatever failed before, another one is to try again within a second. */
+extern void scd2_worker_retry_soon(void);
+
 /* True in capture and apply workers: their writes pass the guard triggers on feeds and targets. */
 extern bool scd2_in_worker;
 

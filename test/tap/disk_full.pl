@@ -90,12 +90,12 @@ is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM t_hist
 targets_are_right($node, 'postgres', 'after the disk was full');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM scd2.diagnose() WHERE problem ~ 't_history' OR subject ~ 't_history'}), '0', '... nothing is wrong any more');
 
-# the feed's own disk
+# the feed's own disk: nobody else's changes wait for it
 my $leaf = $node->safe_psql('postgres', q{SELECT relid FROM pg_partition_tree('t_changes') WHERE isleaf ORDER BY relid::regclass::text DESC LIMIT 1});
 $node->safe_psql('postgres', qq{ALTER TABLE $leaf SET TABLESPACE small});
 leave(64);
 $node->safe_psql('postgres', q{UPDATE t SET v = repeat('y', 1000); INSERT INTO good VALUES (-1, 'later')});
-wait_until($node, 'postgres', q{SELECT last_error ~ 'could not extend file' FROM scd2.capture}, 'a feed without space: capture says so');
+wait_until($node, 'postgres', q{SELECT waits_for ~ 'could not extend file' FROM scd2.feeds WHERE source = 't'::regclass}, 'a feed without space waits, and says so');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM scd2.feeds WHERE gap IS NOT NULL'), '0', '... and gives up none');
 leave(1024 * 1024);
 wait_capture($node);
