@@ -28,6 +28,10 @@ BEGIN
     relations := scd2_internal.feed_relations(f);
     SELECT h.who, h.fix INTO holder
     FROM scd2_internal.lock_holder(relations, array_fill(scd2_internal.feed_lock_needed(f.feed_id), ARRAY[cardinality(relations)])) h;
+    IF b.error IS NULL AND holder.who IS NULL AND scd2_internal.keeps_feed_locked(f) THEN
+        holder.who := 'this transaction holds a lock on it';
+        holder.fix := 'COMMIT;';
+    END IF;
     why := coalesce(b.error, holder.who, 'they are being written');
     fix := CASE WHEN b.error IS NULL THEN holder.fix ELSE (SELECT u.fix FROM scd2_internal.unfit_on_feed(f.feed_relid) u LIMIT 1) END;
 END $$;

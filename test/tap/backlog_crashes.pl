@@ -282,9 +282,9 @@ for my $where ('backlog error noted', 'backlog given up', 'gap committed')
     $node->safe_psql('postgres', 'SELECT captured()');
     my $from = -s $node->logfile;
     my $first = $node->safe_psql('postgres', 'SELECT complete_version + 1 FROM scd2_internal.feed_backlog');
-    $node->safe_psql('postgres', q{UPDATE scd2_internal.backlog SET content = '\x00' WHERE kind IN ('l', 'L')});
     fail_at($node, $where);
     sleep 0.5;    # it is noted once
+    $node->safe_psql('postgres', q{UPDATE scd2_internal.backlog SET content = '\x00' WHERE kind IN ('l', 'L')});
     let_go('');
     ok(came_by($where, $from), "crash at $where: it came by");
     kill_server('crash');
