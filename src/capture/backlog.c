@@ -91,6 +91,7 @@ struct Scd2Backlog
 	Oid			feed_relid;
 	int64		complete;		/* the version before the first entry's */
 	bool		there;			/* committed */
+	bool		disabled;		/* the feed was, and nothing waits any more */
 	BacklogExtent now;
 	BacklogExtent committed;
 
@@ -689,6 +690,7 @@ end(Scd2Backlog *backlog)
 	query("DELETE FROM scd2_internal.feed_backlog WHERE feed_id = $1 RETURNING disabled, gap_reason", SPI_OK_DELETE_RETURNING, 1, types, values, NULL);
 	disabled = DatumGetBool(result(0, 1, &isnull));
 	gap_reason = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2);
+	backlog->disabled = disabled;
 	if (disabled)
 		scd2_feed_state_disable(backlog->feed_id);
 	else if (gap_reason != NULL)
@@ -746,7 +748,7 @@ tell(Part *part)
 		scd2_feed_set_latest(backlog->feed_id, part->next_version - 1);
 	else if (!backlog->committed.ended)
 		scd2_feed_set_latest(backlog->feed_id, part->feed->last_version);
-	else if (backlog->committed.gap_version > 0)	/* one that was disabled is forgotten */
+	else if (!backlog->disabled)	/* shared memory has forgotten it */
 		scd2_feed_set_latest(backlog->feed_id, backlog->committed.gap_version - 1);
 	if (done)
 		forget(backlog);

@@ -292,8 +292,11 @@ scd2_entries_are_taken(void)
 
 	LWLockAcquire(scd2_shmem->lock, LW_SHARED);
 	for (int i = 0; i < scd2_max_databases; i++)
-		taken &= OidIsValid(scd2_shmem->databases[i].dboid) &&
-			(scd2_shmem->databases[i].wanted || has_workers(&scd2_shmem->databases[i]));	/* as find_free() has it */
+	{
+		const Scd2Database *db = &scd2_shmem->databases[i];
+
+		taken &= OidIsValid(db->dboid) && (db->wanted || has_workers(db));
+	}
 	LWLockRelease(scd2_shmem->lock);
 	return taken;
 }

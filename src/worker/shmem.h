@@ -100,7 +100,7 @@ extern bool scd2_capture_has_heard(Scd2Database *db);
 extern Scd2Database *scd2_find_database(Oid dboid);
 extern void scd2_free_database(Scd2Database *db);
 extern void scd2_forget_database(Oid dboid);	/* it was dropped */
-extern bool scd2_entries_are_taken(void);	/* every entry is that of another database that wants workers */
+extern bool scd2_entries_are_taken(void);	/* every entry is that of a database that wants workers, or still has some */
 extern void scd2_retry_now(Scd2Database *db);
 
 /*
