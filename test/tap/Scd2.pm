@@ -197,7 +197,7 @@ sub create_poller
         CREATE TABLE polled_upto AS SELECT 0::bigint AS version;
         CREATE FUNCTION poll() RETURNS void LANGUAGE plpgsql AS $$
         DECLARE
-            latest bigint := scd2.latest_version();
+            latest bigint := (SELECT complete_version FROM scd2.feeds WHERE source = 't'::regclass);
         BEGIN
             INSERT INTO polled SELECT * FROM scd2.table_changes(NULL::t_changes, (SELECT version + 1 FROM polled_upto), latest);
             UPDATE polled_upto SET version = latest;
