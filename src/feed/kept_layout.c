@@ -25,6 +25,8 @@
 #include "feed/kept_layout.h"
 #include "feed/layout.h"
 
+#define FORMAT		1			/* of these bytes: another one whenever they change */
+
 /* Is the type of a column gone, or its collation? Both take the columns that have them along. */
 bool
 scd2_column_type_is_gone(Form_pg_attribute att)
@@ -80,6 +82,7 @@ scd2_layout_pack(const Scd2Feed *feed)
 	ListCell   *lc;
 
 	pq_begintypsend(&to);
+	pq_sendbyte(&to, FORMAT);
 	pq_sendint32(&to, feed->layout->natts);
 	for (int i = 0; i < feed->layout->natts; i++)
 		pack_column(&to, TupleDescAttr(feed->layout, i), &feed->columns[i]);
@@ -159,10 +162,16 @@ scd2_layout_unpack(Scd2Feed *feed, const bytea *packed)
 	StringInfoData from;
 	TupleDesc	layout;
 	Scd2Column *columns;
+	int			format;
 	int			n;
 
 	initStringInfo(&from);
 	appendBinaryStringInfo(&from, VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed));
+	format = pq_getmsgbyte(&from);
+	if (format != FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("columns that were kept are of format %d, which this version of the library does not know", format)));
 	n = pq_getmsgint(&from, 4);
 	layout = CreateTemplateTupleDesc(n);
 	columns = palloc0(n * sizeof(Scd2Column));
