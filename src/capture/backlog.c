@@ -27,10 +27,10 @@
  * Up to which version a feed is complete (complete_version) is what everybody who reads it goes by:
  * scd2_internal.feed_complete().
  *
- * An error that comes SAME_ERRORS times is the feed's: it has a gap from its first entry on. Lack of
- * resources, locks, cancellation, and what stands on the feed (classes 40, 53, 55, 57) do not count:
- * those pass, or somebody has to do something. Neither do those of a change of columns, while there is
- * an event trigger that may refuse it (watched.c). A backlog of more than pg_scd2.feed_backlog bytes is a gap
+ * MAX_ERRORS errors in a row are the feed's: it has a gap from its first entry on. Lack of resources, locks,
+ * cancellation, and what stands on the feed (classes 40, 53, 55, 57) do not count: those pass, or somebody
+ * has to do something. Neither do those of a change of columns, while there is an event trigger that may
+ * refuse it (watched.c). A backlog of more than pg_scd2.feed_backlog bytes is a gap
  * from the first version on that has no room.
  */
 #include "postgres.h"
@@ -61,7 +61,7 @@
 #include "worker/watched.h"
 #include "worker/worker.h"
 
-#define SAME_ERRORS		5
+#define MAX_ERRORS		5
 #define MS				INT64CONST(1000)
 #define MIN_PAUSE		(10 * MS)
 #define MAX_PAUSE		(100 * MS)	/* between two tries for a lock */
@@ -102,7 +102,7 @@ struct Scd2Backlog
 	TimestampTz asked_at;		/* when we last waited for a lock, */
 	int			asked;			/* and how often since */
 	char	   *error;			/* the last; NULL: none, or somebody's lock */
-	int			errors;			/* of that kind in a row */
+	int			errors;			/* in a row, of those that count */
 };
 
 /* What is written of a backlog in one transaction. */
@@ -461,7 +461,6 @@ remember_error(Scd2Backlog *backlog, const ErrorData *error)
 	if (backlog->error)
 		pfree(backlog->error);
 	backlog->error = MemoryContextStrdup(TopMemoryContext, error->message);
-	backlog->errors = 0;
 }
 
 static Scd2Backlog *
@@ -887,8 +886,7 @@ has_failed(Part *part, const ErrorData *error, TimestampTz now)
 		remember_error(backlog, error);
 		note_error(backlog, error->sqlerrcode);
 	}
-	backlog->errors++;
-	if (counts(error->sqlerrcode) && backlog->errors >= SAME_ERRORS && !is_refused(part))
+	if (counts(error->sqlerrcode) && !is_refused(part) && ++backlog->errors >= MAX_ERRORS)
 	{
 		give_up(backlog, backlog->error);
 		return;

@@ -238,6 +238,7 @@ attempt(Chore chore, Oid id, int feed_id, void (*work)(void *), void *arg)
 
 	if (before != NULL && before->until > GetCurrentTimestamp())
 		return false;
+	scd2_worker_looks_after(feed_id);
 	PG_TRY();
 	{
 		begin_work();
@@ -259,6 +260,7 @@ attempt(Chore chore, Oid id, int feed_id, void (*work)(void *), void *arg)
 		AbortOutOfAnyTransaction();
 	}
 	PG_END_TRY();
+	scd2_worker_looks_after(0);
 	scd2_mark_writes(false);
 	MemoryContextSwitchTo(cxt);
 	if (done)

@@ -27,8 +27,8 @@
  * While much is written the WAL writer is woken now and then: its writes and flushes run beside
  * ours, which would otherwise wait in the middle of a page's eviction. (A tenth of the time.)
  *
- * Nobody waits for somebody's lock on a feed: all locks that the write takes are tried first. If one is
- * not to be had, nothing is written, and the rows wait by themselves (capture/backlog.c). What is met
+ * Nobody waits for somebody's lock on a feed: all locks that the write takes are tried first (lock.c). If
+ * one is not to be had, nothing is written, and the rows wait by themselves (capture/backlog.c). What is met
  * behind those (a lock on a row of a definition) is waited for PATIENCE, no longer.
  */
 #include "postgres.h"
@@ -67,6 +67,7 @@
 #include "compat.h"
 #include "feed/kept_layout.h"
 #include "feed/layout.h"
+#include "feed/lock.h"
 #include "feed/writer.h"
 #include "fixed.h"
 #include "identity.h"
@@ -407,86 +408,21 @@ look_for_columns(Scd2Feed *feed, Relation rel)
 	feed->columns_changed |= lacks_columns(feed, RelationGetDescr(rel));
 }
 
-/* Locks that were taken for a feed, to be given back if one is not to be had: the batch goes on without it. */
-typedef struct Locks
-{
-	TimestampTz until;			/* before it they are waited for, each as long as lock_timeout says; 0: never */
-	List	   *relids;
-	List	   *modes;			/* of each */
-} Locks;
-
-static bool
-lock(Locks *locks, Oid relid, LOCKMODE mode)
-{
-	if (locks->until != 0 && GetCurrentTimestamp() < locks->until)
-		LockRelationOid(relid, mode);
-	else if (!ConditionalLockRelationOid(relid, mode))
-		return false;
-	locks->relids = lappend_oid(locks->relids, relid);
-	locks->modes = lappend_int(locks->modes, mode);
-	return true;
-}
-
-static void
-give_back(const Locks *locks)
-{
-	ListCell   *relid;
-	ListCell   *mode;
-
-	forboth(relid, locks->relids, mode, locks->modes)
-		UnlockRelationOid(lfirst_oid(relid), lfirst_int(mode));
-}
-
-/* A table, what it keeps long values in, and the indexes of both. */
-static bool
-lock_table(Locks *locks, Oid relid, LOCKMODE mode)
-{
-	Relation	rel;
-	Oid			toast;
-	ListCell   *lc;
-	bool		locked = true;
-
-	if (!lock(locks, relid, mode))
-		return false;
-	rel = try_relation_open(relid, NoLock);
-	if (rel == NULL)
-		return true;			/* the write will say so */
-	foreach(lc, RelationGetIndexList(rel))
-		locked = locked && lock(locks, lfirst_oid(lc), mode);
-	toast = rel->rd_rel->reltoastrelid;
-	relation_close(rel, NoLock);
-	return locked && (!OidIsValid(toast) || lock_table(locks, toast, mode));
-}
-
-/* Whoever changes the columns of a feed changes those of all partitions. */
-static bool
-lock_all(Locks *locks, Oid relid)
-{
-	ListCell   *lc;
-
-	if (!lock_table(locks, relid, AccessExclusiveLock))
-		return false;
-	foreach(lc, find_inheritance_children(relid, NoLock))
-		if (!lock_table(locks, lfirst_oid(lc), AccessExclusiveLock))
-			return false;
-	return true;
-}
-
 /* All locks that writing a feed takes. */
 static bool
-lock_feed(Locks *locks, Scd2Feed *feed)
+lock_feed(Scd2Locks *locks, Scd2Feed *feed)
 {
 	Relation	rel;
 	bool		locked = true;
 
-	if (!lock(locks, feed->feed_relid, RowExclusiveLock))
+	if (!scd2_take_lock(locks, feed->feed_relid, RowExclusiveLock))
 		return false;
 	rel = open_feed(feed);
 	look_for_columns(feed, rel);
 	if (feed->columns_changed)
-		locked = lock_all(locks, feed->feed_relid);
+		locked = scd2_take_locks_of_feed(locks, feed->feed_relid);
 	else if (feed->rows != NULL)
-		locked = lock_table(locks, leaf_for_batch(feed, rel), RowExclusiveLock);
+		locked = scd2_take_locks_of_table(locks, leaf_for_batch(feed, rel), RowExclusiveLock);
 	relation_close(rel, RowExclusiveLock);	/* locked once more by open_feed() */
 	return locked;
 }
@@ -901,13 +837,13 @@ bool
 scd2_feed_lock(Scd2Feed *feed, int patience)
 {
 	Work		work;
-	Locks		locks = {.until = patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience)};
+	Scd2Locks	locks = {.feed_id = feed->feed_id, .until = patience == 0 ? 0 : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), patience)};
 	bool		locked;
 
 	begin_work(&work, feed, patience);
 	locked = lock_feed(&locks, feed);
 	if (!locked)
-		give_back(&locks);
+		scd2_give_locks_back(&locks);
 	end_work(&work);
 	return locked;
 }

@@ -302,6 +302,17 @@ scd2_entries_are_taken(void)
 }
 
 bool
+scd2_feed_is_looked_after(int feed_id)
+{
+	Scd2Database *db = scd2_my_database();
+
+	for (int i = 0; db != NULL && i < SCD2_MAX_APPLY; i++)
+		if (db->apply_feed[i] == feed_id)
+			return true;
+	return false;
+}
+
+bool
 scd2_capture_has_heard(Scd2Database *db)
 {
 	return pg_atomic_read_u32(&db->rechecked) == pg_atomic_read_u32(&db->recheck);

@@ -40,6 +40,7 @@ typedef struct Scd2Database
 	pid_t		apply_pid[SCD2_MAX_APPLY];
 	Latch	   *apply_latch[SCD2_MAX_APPLY];
 	volatile bool apply_at_home[SCD2_MAX_APPLY];	/* without the lock: has flows of its own to apply */
+	volatile int apply_feed[SCD2_MAX_APPLY];	/* likewise: the feed that it may alter now, 0: none */
 	int			failures;		/* of the capture worker, in a row */
 	TimestampTz retry_at;		/* launcher: not before */
 	char		error[SCD2_ERROR_LEN];
@@ -89,6 +90,8 @@ extern bool scd2_shmem_available(void);
  * Cheap: may be asked at each commit.
  */
 extern Scd2Database *scd2_my_database(void);
+
+extern bool scd2_feed_is_looked_after(int feed_id); /* by an apply worker, which may alter it */
 
 /*
  * Has the capture worker heard everything that it was asked? Until then it may be one that captures

@@ -115,6 +115,7 @@ leave(int code, Datum arg)
 	if (my_arg.apply_slot >= 0)
 	{
 		me->apply_pid[my_arg.apply_slot] = 0;
+		me->apply_feed[my_arg.apply_slot] = 0;
 		me->apply_latch[my_arg.apply_slot] = NULL;
 		if (!ends_quietly)
 			back_off(&me->apply_failures[my_arg.apply_slot], &me->apply_retry_at[my_arg.apply_slot]);
@@ -160,6 +161,13 @@ void
 scd2_worker_end_quietly(Scd2CaptureState state)
 {
 	end_quietly(false, state);
+}
+
+void
+scd2_worker_looks_after(int feed_id)
+{
+	if (me != NULL && my_arg.apply_slot >= 0)
+		me->apply_feed[my_arg.apply_slot] = feed_id;
 }
 
 /* Takes the place in shared memory; a second worker for the same place goes, and one that is not wanted any more. */

@@ -36,6 +36,12 @@ extern void scd2_drop_orphaned_slots(void);
 extern void scd2_worker_begin_work(MemoryContext work, const char *what);
 extern void scd2_worker_end_work(void);
 
+/*
+ * The apply worker may alter a feed from now on; 0: no longer. Capture gives what that locks some time
+ * (feed/lock.c).
+ */
+extern void scd2_worker_looks_after(int feed_id);
+
 /* For scd2.capture: what the capture worker is at. */
 extern void scd2_worker_set_state(Scd2CaptureState state);
 extern void scd2_worker_end_quietly(Scd2CaptureState state);

@@ -178,6 +178,27 @@ others_go_on('an error, given up');
 paste_remedies('e', 'an error');
 is_whole('e', 'an error');
 
+# Errors that take turns are as many.
+hold('LOCK TABLE e_changes IN SHARE MODE');
+$begun = sql('SELECT scd2.latest_version()');
+sql(q{UPDATE e SET v = 'in turn' WHERE id = 1});
+others_go_on('errors in turn');
+my @turns = ('backlog rows written', 'backlog entries removed');
+set_setting($node, 'pg_scd2.debug_fail_at', $turns[0]);
+let_go();
+for (1 .. 10)
+{
+    $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM scd2_internal.feed_backlog WHERE error IS DISTINCT FROM 'injected failure: $turns[0]')") or last;
+    last if sql('SELECT count(*) FROM scd2_internal.feed_backlog') eq '0';
+    @turns = reverse @turns;
+    set_setting($node, 'pg_scd2.debug_fail_at', $turns[0]);
+}
+none_waits('errors in turn');
+set_setting($node, 'pg_scd2.debug_fail_at', undef);
+is(sql('SELECT lower(gap) FROM scd2_internal.feed_state WHERE broken_at IS NOT NULL'), $begun + 1, 'errors in turn: a gap');
+paste_remedies('e', 'errors in turn');
+is_whole('e', 'errors in turn');
+
 # What stands on a feed that may not waits, and the remedy helps.
 tracked('u');
 sql(q{CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';

@@ -41,12 +41,37 @@ sleep 1;
 is(leaves(), '1', 'a feed without rows is not cut');
 sql(q{SELECT scd2.alter_change_feed('t', retention => '7 days')});
 
-# By size, with writers, a reader that polls, and one whose plan is kept.
+# By size, with writers, a reader that polls, one who always asks for all there is, and one whose plan is kept. A worker that has
+# the feed to itself for a cut is waited for: what is captured meanwhile is in the feed when its version is the latest.
+sql(q{
+    CREATE TABLE read_on (reads int DEFAULT 0, refused int DEFAULT 0, ended boolean DEFAULT false);
+    INSERT INTO read_on DEFAULT VALUES;
+    CREATE PROCEDURE read_on() LANGUAGE plpgsql AS $$
+    DECLARE
+        upto bigint;
+        is_refused boolean;
+    BEGIN
+        LOOP
+            upto := scd2.latest_version();
+            BEGIN
+                is_refused := false;
+                PERFORM count(*) FROM scd2.table_changes('t', greatest(upto - 5, 1), upto);
+            EXCEPTION WHEN object_not_in_prerequisite_state THEN
+                is_refused := true;
+                RAISE LOG 'refused: %', sqlerrm;
+            END;
+            UPDATE read_on SET reads = reads + 1, refused = refused + is_refused::int WHERE NOT ended;
+            EXIT WHEN NOT FOUND;
+            COMMIT;
+            PERFORM pg_sleep(0.005);    -- in which it can be cut
+        END LOOP;
+    END $$});
 my $kept = $node->background_psql('postgres');
 $kept->query_safe('SET plan_cache_mode = force_generic_plan');
 $kept->query_safe('PREPARE kept(bigint) AS SELECT count(*) FROM t_changes WHERE _commit_version <= $1');
 $kept->query_safe('EXECUTE kept(1)');
 my $writer = start_writer($node, 'postgres', 4);
+my $reader = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'CALL read_on()' ], '<', \undef);
 my $rounds = 0;
 while ($rounds++ < 300 && (leaves() < 6 || $rounds < 10))
 {
@@ -56,7 +81,11 @@ while ($rounds++ < 300 && (leaves() < 6 || $rounds < 10))
     if ($kept->query_safe("EXECUTE kept($version)") ne $polled) { fail("a kept plan finds what was polled"); last; }
 }
 finish_writer($writer);
+sql('UPDATE read_on SET ended = true');
+$reader->finish;
 cmp_ok(leaves(), '>=', 6, 'cut by size, again and again');
+cmp_ok(sql('SELECT reads FROM read_on'), '>', 50, 'a reader read up to the latest version meanwhile');
+is(sql('SELECT refused FROM read_on'), '0', '... and had never to be told that it is not there yet');
 sync($node);
 sql('SELECT poll()');
 feed_is_right($node, 'postgres', 'after cuts by size');
