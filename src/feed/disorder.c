@@ -42,14 +42,15 @@ scd2_note_disorder(Oid relid)
 	const char	nulls[] = {OidIsValid(relid) ? ' ' : 'n', '\0'};
 	Scd2Identity self;
 
-	if (!is_recorded_here())
-		return;
 	scd2_become(BOOTSTRAP_SUPERUSERID, &self);
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (SPI_execute_with_args("SELECT scd2_internal.note_disorder($1)", 1, types, values, nulls, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not call scd2_internal.note_disorder()");
-	PopActiveSnapshot();
-	SPI_finish();
+	if (is_recorded_here())
+	{
+		SPI_connect();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		if (SPI_execute_with_args("SELECT scd2_internal.note_disorder($1)", 1, types, values, nulls, false, 0) != SPI_OK_SELECT)
+			elog(ERROR, "could not call scd2_internal.note_disorder()");
+		PopActiveSnapshot();
+		SPI_finish();
+	}
 	scd2_become_self_again(&self);
 }
