@@ -75,12 +75,12 @@ INSERT INTO ev VALUES (10, 'moves', 1, 321, 'U');
 SELECT scd2.sync() >= 0;
 SELECT target_name, kind, sequence FROM scd2_internal.mark WHERE target_schema = 'events_late' AND target_name IN ('h', 'c') ORDER BY target_name, mark_id;
 
--- set later, and changed
+-- set later, and changed: what was seen before does not count any more
 SELECT scd2.alter_flow('h1', max_lateness => '10');
 INSERT INTO one VALUES (2, 'later', 1, 200, 'U'), (2, 'too late', 1, 189, 'U');
 SELECT scd2.sync() >= 0;
 SELECT scd2.alter_flow('h1', max_lateness => '1000');
-INSERT INTO one VALUES (2, 'the horizon does not go back', 1, 150, 'U'), (2, 'taken', 1, 195, 'U');
+INSERT INTO one VALUES (2, 'taken: nothing was seen since', 1, 150, 'U'), (2, 'taken', 1, 195, 'U');
 SELECT scd2.sync() >= 0;
 SELECT * FROM h1 WHERE k = 2 ORDER BY __start_at;
 SELECT events, applied, too_late FROM scd2.flows WHERE flow = 'h1';
