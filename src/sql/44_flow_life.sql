@@ -231,8 +231,8 @@ CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, appl
         on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL, trust boolean DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text, boolean) IS
-    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has '
-    'been applied stays. 42704 no such flow, 42501 the caller cannot SET ROLE to the owner of its target, or the flow '
+    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type; max_lateness, '
+    'also the same, has it forget the highest sequence seen. What has been applied stays. 42704 no such flow, 42501 the caller cannot SET ROLE to the owner of its target, or the flow '
     'is not authorized, 42703, 42804 an expression, 0A000 or '
     '22023 not for this kind of flow, 55000 the target has the sequence in a column.';
 
