@@ -194,7 +194,7 @@ BEGIN
         went := scd2_internal.departures_of(feed, came -> 'key', (came ->> 'version')::bigint, (came ->> 'ordinal')::integer, seen) -> 0;
         IF went IS NULL THEN
             RAISE NOTICE 'a row that had the key is still in table "%", as %: what is left of it under that is not erased', scd2_internal.label(source), came ->> 'key'
-                USING HINT = format('DELETE FROM %s t WHERE %s; SELECT * FROM scd2.erase(%L, %L);', source::regclass,
+                USING HINT = format('BEGIN; DELETE FROM %s t WHERE %s; COMMIT; SELECT * FROM scd2.erase(%L, %L);', source::regclass,
                     replace(scd2_internal.key_condition(source, came -> 'key'), 'OPERATOR(pg_catalog.=)', '='), source::regclass, came -> 'key');
             CONTINUE;
         ELSIF went -> 'version' = came -> 'version' AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = source AND i.indisunique AND NOT i.indimmediate) THEN
