@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 #include "compat.h"
 #include "feed/metadata.h"
@@ -38,6 +39,7 @@
 
 PG_FUNCTION_INFO_V1(scd2_hold_feed);
 PG_FUNCTION_INFO_V1(scd2_newest_change);
+PG_FUNCTION_INFO_V1(scd2_last_row);
 
 /* Opens a table if nobody stands in the way and it is still there, else NULL. */
 Relation
@@ -154,27 +156,21 @@ read_newest(Relation rel, TimestampTz cutoff)
 	return newest;
 }
 
-/*
- * scd2_internal.newest_change(leaf oid, cutoff timestamptz, ended boolean, OUT looked, OUT version, OUT
- * at): the greatest version and commit time in a feed's partition; if one is younger than "cutoff", some
- * such. ended: it gets no more. looked: false if a lock is in the way, or the table is none of ours.
- * NULLs: no row.
- */
-Datum
-scd2_newest_change(PG_FUNCTION_ARGS)
+/* "ended": the partition gets no more. */
+static Datum
+newest_of(FunctionCallInfo fcinfo, TimestampTz cutoff, bool ended)
 {
 	Relation	rel = scd2_try_open(PG_GETARG_OID(0), AccessShareLock);
-	TimestampTz cutoff = PG_GETARG_TIMESTAMPTZ(1);
 	Datum		values[3] = {BoolGetDatum(false)};
 	bool		isnull[3] = {false, true, true};
 	Scd2Misfit	misfit;
 
 	if (rel != NULL && scd2_leaf_fits(rel, &misfit))
 	{
-		Newest	   *known = PG_GETARG_BOOL(2) ? find_remembered(rel) : NULL;
+		Newest	   *known = ended ? find_remembered(rel) : NULL;
 		Newest		newest = known ? *known : read_newest(rel, cutoff);
 
-		if (known == NULL && PG_GETARG_BOOL(2) && newest.at <= cutoff)
+		if (known == NULL && ended && newest.at <= cutoff)
 			remember(&newest);
 		values[0] = BoolGetDatum(true);
 		values[1] = Int64GetDatum(newest.version);
@@ -184,4 +180,22 @@ scd2_newest_change(PG_FUNCTION_ARGS)
 	if (rel != NULL)
 		table_close(rel, AccessShareLock);
 	return make_row(fcinfo, values, isnull);
+}
+
+/*
+ * scd2_internal.newest_change(leaf oid, cutoff timestamptz, ended boolean, OUT looked, OUT version, OUT
+ * at): the greatest version and commit time in a feed's partition; if one is younger than "cutoff", some
+ * such. looked: false if a lock is in the way, or the table is none of ours. NULLs: no row.
+ */
+Datum
+scd2_newest_change(PG_FUNCTION_ARGS)
+{
+	return newest_of(fcinfo, PG_GETARG_TIMESTAMPTZ(1), PG_GETARG_BOOL(2));
+}
+
+/* scd2_internal.last_row(leaf oid, beyond bigint, …) of version 0.1.0, which may not be updated yet. */
+Datum
+scd2_last_row(PG_FUNCTION_ARGS)
+{
+	return newest_of(fcinfo, DT_NOEND, false);
 }
