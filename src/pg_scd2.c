@@ -53,6 +53,7 @@ int			scd2_debug_leaf_age = 60 * 1000;
 int			scd2_debug_upkeep_every = 10 * 1000;
 int			scd2_debug_purge_size = 64 * 1024;
 int			scd2_debug_drain_size = 10 * 1024;
+int			scd2_debug_max_ordinal = PG_INT32_MAX;
 
 void		_PG_init(void);
 
@@ -167,6 +168,8 @@ define_settings(void)
 				   &scd2_debug_purge_size, 64 * 1024, 8, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
 	define_integer("pg_scd2.debug_drain_size", "How much of what waits of a feed is written in one transaction, for tests.", NULL,
 				   &scd2_debug_drain_size, 10 * 1024, 1, MAX_KILOBYTES, PGC_SIGHUP, GUC_UNIT_KB | DEBUG_FLAGS);
+	define_integer("pg_scd2.debug_max_ordinal", "How many changes a transaction can have, for tests.", NULL,
+				   &scd2_debug_max_ordinal, PG_INT32_MAX, 1, PG_INT32_MAX, PGC_SIGHUP, DEBUG_FLAGS);
 	MarkGUCPrefixReserved("pg_scd2");
 }
 

@@ -42,6 +42,7 @@ extern int	scd2_debug_leaf_age;	/* ms */
 extern int	scd2_debug_upkeep_every;	/* ms */
 extern int	scd2_debug_purge_size;	/* kB */
 extern int	scd2_debug_drain_size;	/* kB */
+extern int	scd2_debug_max_ordinal;
 
 extern List *scd2_caller_path;	/* call.c */
 extern void scd2_refuse_in_worker(const char *function);

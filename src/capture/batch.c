@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "pg_scd2.h"
 #include "compat.h"
 #include "capture/batch.h"
 #include "capture/clock.h"
@@ -243,16 +244,29 @@ open_rows(Scd2Batch *batch, Scd2Feed *feed)
 	feed->first_version = batch->version;
 }
 
-/* Whatever a row of the feed needs before it is formed. */
-static void
+/*
+ * Whatever a row of the feed needs before it is formed. False: the feed does not take it. Changes are
+ * numbered within their version, by an integer: a transaction with more of them is a gap.
+ */
+static bool
 begin_row(Scd2Batch *batch, Scd2Feed *feed)
 {
+	if (feed->failure)
+		return false;
+	if (batch->ordinal >= scd2_debug_max_ordinal)
+	{
+		scd2_batch_fail_feed(batch, feed,
+							 psprintf("a transaction has more than %d changes of captured tables: they cannot be numbered",
+									  scd2_debug_max_ordinal));
+		return false;
+	}
 	scd2_batch_take_version(batch);
 	if (feed->rows == NULL)
 		open_rows(batch, feed);
 	batch->ordinal++;
 	batch->changes++;
 	feed->last_version = batch->version;
+	return true;
 }
 
 /*
@@ -264,9 +278,8 @@ scd2_batch_add_row(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type)
 {
 	HeapTuple	row;
 
-	if (feed->failure)
+	if (!begin_row(batch, feed))
 		return;
-	begin_row(batch, feed);
 	memset(feed->isnull, false, SCD2_META_COLUMNS * sizeof(bool));
 	feed->values[SCD2_META_CHANGE_TYPE] = change_type_datums[type];
 	feed->values[SCD2_META_COMMIT_VERSION] = Int64GetDatum(batch->version);
@@ -304,7 +317,8 @@ scd2_batch_add_image(Scd2Batch *batch, Scd2Feed *feed, Scd2ChangeType type, Heap
 	HeapTupleHeader row;
 	char	   *at;
 
-	begin_row(batch, feed);
+	if (!begin_row(batch, feed))
+		return;
 	row = scd2_rows_add(feed->rows, head + change_types[type].size + sizeof(MetaTail) + data);
 	memset(row, 0, head);
 	HeapTupleHeaderSetNatts(row, natts + SCD2_META_COLUMNS);

@@ -33,7 +33,8 @@ typedef struct Scd2Column
 	int16		source_attnum;	/* whose values it has, also when that was dropped; 0: nobody's, negative: nobody's any more */
 	int16		feed_attnum;	/* in the feed relation; 0: it does not have it yet */
 	int			replaces;		/* the column that rows buffered before its type changed have, -1: none */
-	bool		replaced;		/* by such a one */
+	bool		replaced;		/* by such a one; or it came and went in one transaction */
+	TransactionId came_with;	/* the transaction at hand, if it brought the column */
 	int16		was;			/* whose values it had until the type of that changed, 0: nobody's */
 	int64		until;			/* the version of that */
 	bool		gone;			/* the source dropped it */

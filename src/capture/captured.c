@@ -381,7 +381,7 @@ follow(Scd2Feed *feed, TupleDesc root, TupleDesc relation)
 {
 	int64		version = at_batch == NULL ? 0 : at_batch->has_version ? at_batch->version : at_batch->version + 1;
 
-	scd2_layout_follow(feed, root, relation, version);
+	scd2_layout_follow(feed, root, relation, version, at_batch == NULL ? InvalidTransactionId : at_batch->xid);
 }
 
 /* A column of the source that the layout follows is of its type, or the feed fails. (A leaf has its root's types.) */

@@ -6,6 +6,6 @@
 #define SCD2_CAPTURE_MEMORY_H
 
 extern void scd2_memory_keep(void);
-extern void scd2_memory_give_back(void);
+extern void scd2_memory_give_back(bool busy);
 
 #endif							/* SCD2_CAPTURE_MEMORY_H */

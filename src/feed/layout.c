@@ -526,12 +526,20 @@ follow_column(Scd2Feed *feed, TupleDesc source, Form_pg_attribute att, TupleDesc
 	follow_type(feed, at, att, version);
 }
 
+/* A column that no row outside of a transaction ever had: nothing shows that it was there. */
+static void
+forget_column(Scd2Feed *feed, int at)
+{
+	feed->columns[at].replaced = true;
+	memset(&TupleDescAttr(feed->layout, at)->attname, 0, sizeof(NameData));
+}
+
 /*
  * What was dropped. If that was in the midst of a transaction, its rows from before show NULL too:
  * an image of a row must be equal to the one that takes it away.
  */
 static void
-let_go(Scd2Feed *feed, TupleDesc source, int64 version)
+let_go(Scd2Feed *feed, TupleDesc source, int64 version, TransactionId xid)
 {
 	for (int i = SCD2_META_COLUMNS; i < feed->layout->natts; i++)
 	{
@@ -539,6 +547,11 @@ let_go(Scd2Feed *feed, TupleDesc source, int64 version)
 
 		if (column->gone || column->replaced || column->source_attnum == 0 || column->was != 0 || is_live(source, column->source_attnum))
 			continue;
+		if (TransactionIdIsValid(xid) && column->came_with == xid && column->feed_attnum == 0)
+		{
+			forget_column(feed, i);
+			continue;
+		}
 		column->gone = true;
 		column->gone_at = feed->rows != NULL && feed->last_version == version ? version : 0;
 		feed->columns_changed |= column->gone_at != 0;
@@ -558,15 +571,16 @@ scd2_layout_gone(const Scd2Feed *feed)
 
 /*
  * Makes the layout fit a source of this shape; "relation" is what has the rows, the source or a
- * leaf of it; "version" what its next change has. What cannot be followed becomes feed->misfit, what
+ * leaf of it; "version" what its next change has; "xid" its transaction, if known. What cannot be followed becomes feed->misfit, what
  * is followed by a new column, with values of its own, feed->retyped.
  */
 void
-scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version)
+scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 version, TransactionId xid)
 {
 	MemoryContext old = MemoryContextSwitchTo(feed->cxt);
+	int			known = feed->layout->natts;
 
-	let_go(feed, source, version);
+	let_go(feed, source, version, xid);
 	for (int i = 0; i < source->natts && (feed->failure == NULL || feed->repairs); i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(source, i);
@@ -580,6 +594,8 @@ scd2_layout_follow(Scd2Feed *feed, TupleDesc source, TupleDesc relation, int64 v
 		else
 			follow_column(feed, source, att, relation, version);
 	}
+	for (int i = known; i < feed->layout->natts; i++)
+		feed->columns[i].came_with = xid;
 	MemoryContextSwitchTo(old);
 }
 

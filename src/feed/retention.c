@@ -9,8 +9,11 @@
  * EXCLUSIVE. What is there when somebody looks stays there for him; what was removed before he held
  * it, he is told of.
  *
- * The last row of a partition is looked at here and not by SQL, which would wait for locks, and run
- * code of the owner (src/ask.c).
+ * The newest change of a partition is looked for here and not by SQL, which would wait for locks, and
+ * run code of the owner (src/ask.c). We write rows in the order of their versions, but they need not
+ * lie so: CLUSTER, an UPDATE by hand and a repair put others last. So the last row proves that a
+ * partition is not old, and nothing else. Where it looks old, all rows are read; of a partition that
+ * gets no more a process remembers what it has found, as long as it is stored as it was.
  */
 #include "postgres.h"
 
@@ -28,11 +31,14 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
+#include "compat.h"
 #include "feed/metadata.h"
 #include "feed/retention.h"
 
 PG_FUNCTION_INFO_V1(scd2_hold_feed);
+PG_FUNCTION_INFO_V1(scd2_newest_change);
 PG_FUNCTION_INFO_V1(scd2_last_row);
 
 /* Opens a table if nobody stands in the way and it is still there, else NULL. */
@@ -86,42 +92,73 @@ scd2_hold_feed(PG_FUNCTION_ARGS)
 	return make_row(fcinfo, values, isnull);
 }
 
-/*
- * Version and commit time of the last row, NULLs if there is none. The rows of a repair are written
- * at the end, but are of an earlier version than what was captured meanwhile: rows up to version
- * "beyond" count only if there are no others.
- */
-static void
-read_last_row(Relation rel, int64 beyond, Datum *version, Datum *at, bool *isnull)
+/* What was found in a partition. */
+typedef struct Newest
 {
+	Oid			leaf;
+	Oid			storage;
+	BlockNumber pages;
+	int64		version;		/* 0: no row */
+	TimestampTz at;
+} Newest;
+
+#define REMEMBERED	64
+
+static Newest remembered[REMEMBERED];
+static int	next_remembered = 0;
+
+static Newest *
+find_remembered(Relation rel)
+{
+	for (int i = 0; i < REMEMBERED; i++)
+		if (remembered[i].leaf == RelationGetRelid(rel) && remembered[i].storage == scd2_relation_storage(rel) &&
+			remembered[i].pages == RelationGetNumberOfBlocks(rel))
+			return &remembered[i];
+	return NULL;
+}
+
+static void
+remember(const Newest *newest)
+{
+	remembered[next_remembered] = *newest;
+	next_remembered = (next_remembered + 1) % REMEMBERED;
+}
+
+static void
+note_row(Newest *newest, TupleTableSlot *slot)
+{
+	bool		isnull;
+	int64		version = DatumGetInt64(slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &isnull));
+	TimestampTz at = DatumGetTimestampTz(slot_getattr(slot, SCD2_META_COMMIT_TIMESTAMP + 1, &isnull));
+
+	if (newest->version == 0 || at > newest->at)
+		newest->at = at;
+	newest->version = Max(newest->version, version);
+}
+
+/* The newest of all rows; or, where the last is younger than "cutoff", that one. */
+static Newest
+read_newest(Relation rel, TimestampTz cutoff)
+{
+	Newest		newest = {.leaf = RelationGetRelid(rel), .storage = scd2_relation_storage(rel), .pages = RelationGetNumberOfBlocks(rel)};
 	TableScanDesc scan = table_beginscan_strat(rel, GetLatestSnapshot(), 0, NULL, true, false);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	bool		found = false;
 
-	while ((!found || DatumGetInt64(*version) <= beyond) && table_scan_getnextslot(scan, BackwardScanDirection, slot))
+	while (table_scan_getnextslot(scan, BackwardScanDirection, slot))
 	{
-		bool		is_null;
-		Datum		this = slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &is_null);
-
 		CHECK_FOR_INTERRUPTS();
-		if (found && (is_null || DatumGetInt64(this) <= beyond))
-			continue;
-		*version = this;
-		*at = slot_getattr(slot, SCD2_META_COMMIT_TIMESTAMP + 1, isnull);
-		*isnull |= is_null;
-		found = true;
+		note_row(&newest, slot);
+		if (newest.at > cutoff)
+			break;
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	table_endscan(scan);
+	return newest;
 }
 
-/*
- * scd2_internal.last_row(leaf oid, beyond bigint, OUT looked, OUT version, OUT at): version and commit
- * time of the last row of a feed's partition. looked: false if a lock is in the way, or the table is
- * none of ours. NULLs: no row.
- */
-Datum
-scd2_last_row(PG_FUNCTION_ARGS)
+/* "ended": the partition gets no more. */
+static Datum
+newest_of(FunctionCallInfo fcinfo, TimestampTz cutoff, bool ended)
 {
 	Relation	rel = scd2_try_open(PG_GETARG_OID(0), AccessShareLock);
 	Datum		values[3] = {BoolGetDatum(false)};
@@ -130,11 +167,35 @@ scd2_last_row(PG_FUNCTION_ARGS)
 
 	if (rel != NULL && scd2_leaf_fits(rel, &misfit))
 	{
+		Newest	   *known = ended ? find_remembered(rel) : NULL;
+		Newest		newest = known ? *known : read_newest(rel, cutoff);
+
+		if (known == NULL && ended && newest.at <= cutoff)
+			remember(&newest);
 		values[0] = BoolGetDatum(true);
-		read_last_row(rel, PG_GETARG_INT64(1), &values[1], &values[2], &isnull[1]);
-		isnull[2] = isnull[1];
+		values[1] = Int64GetDatum(newest.version);
+		values[2] = TimestampTzGetDatum(newest.at);
+		isnull[1] = isnull[2] = newest.version == 0;
 	}
 	if (rel != NULL)
 		table_close(rel, AccessShareLock);
 	return make_row(fcinfo, values, isnull);
+}
+
+/*
+ * scd2_internal.newest_change(leaf oid, cutoff timestamptz, ended boolean, OUT looked, OUT version, OUT
+ * at): the greatest version and commit time in a feed's partition; if one is younger than "cutoff", some
+ * such. looked: false if a lock is in the way, or the table is none of ours. NULLs: no row.
+ */
+Datum
+scd2_newest_change(PG_FUNCTION_ARGS)
+{
+	return newest_of(fcinfo, PG_GETARG_TIMESTAMPTZ(1), PG_GETARG_BOOL(2));
+}
+
+/* scd2_internal.last_row(leaf oid, beyond bigint, …) of version 0.1.0, which may not be updated yet. */
+Datum
+scd2_last_row(PG_FUNCTION_ARGS)
+{
+	return newest_of(fcinfo, DT_NOEND, false);
 }

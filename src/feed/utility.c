@@ -4,12 +4,14 @@
  *
  *   partitions       rows that come and go with them (partitions.c)
  *   feeds            what must not stand on them (bare.c)
+ *   CLUSTER          rows that lie elsewhere (disorder.c)
  *   REASSIGN OWNED   feeds and targets follow their sources (51_follow_relations.sql); before 17 it fires no event trigger
  *
  * A statement that is none of these costs a comparison.
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
@@ -18,6 +20,7 @@
 
 #include "pg_scd2.h"
 #include "feed/bare.h"
+#include "feed/disorder.h"
 #include "feed/partitions.h"
 #include "feed/utility.h"
 #include "identity.h"
@@ -83,6 +86,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 				QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	bool		reassigns = IsA(pstmt->utilityStmt, ReassignOwnedStmt);
+	bool		sorts = IsA(pstmt->utilityStmt, ClusterStmt);
+	RangeVar   *sorted = sorts ? copyObject(((ClusterStmt *) pstmt->utilityStmt)->relation) : NULL;
 
 	/* The server may scribble on the statement. */
 	Node	   *stmt = scd2_concerns_partitions(pstmt->utilityStmt) ? copyObject(pstmt->utilityStmt) : NULL;
@@ -95,6 +100,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		scd2_partitions_after(stmt);
 	if (reassigns)
 		follow_owners();
+	if (sorts)
+		scd2_note_disorder(sorted == NULL ? InvalidOid : RangeVarGetRelid(sorted, NoLock, true));
 	scd2_check_touched();
 }
 

@@ -10,9 +10,9 @@
  * lies in its page or behind (not always behind the row: a crash leaves places in the last page
  * that are used again). That row's place is remembered (in this process; each start finds it anew),
  * and the last partition is read from its page on. The place is trusted only while the row is still
- * found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things. What a repair wrote
- * lies anywhere: neither the row of the last version that was repaired nor one before it is a place
- * to go on from.
+ * found at it: VACUUM FULL, CLUSTER or a truncated end of the file move things. What a repair wrote,
+ * what was written by hand, and what CLUSTER sorted lies anywhere: neither the row of the last such
+ * version nor one before it is a place to go on from.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@
  * missed).
  */
 static bool
-hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
+hint_holds(Scd2Flow *flow, int64 watermark, int64 disordered)
 {
 	Scd2Hint   *hint = &flow->hint;
 	Relation	leaf;
@@ -63,7 +63,7 @@ hint_holds(Scd2Flow *flow, int64 watermark, int64 repaired)
 	bool		holds = false;
 
 	if (!OidIsValid(hint->leaf) || hint->leaf != flow->leaf || hint->version > watermark ||
-		hint->version <= repaired)
+		hint->version <= disordered)
 		return false;
 	/* Who was granted the feed has no rights on its partitions, and reads it as a whole. */
 	if (pg_class_aclcheck(hint->leaf, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
@@ -134,7 +134,7 @@ first_of_page(Relation leaf, BlockNumber block, TupleTableSlot *slot)
  * "upto", from near the end of the leaf, will do.
  */
 static void
-pass_by(Scd2Flow *flow, int64 upto, int64 repaired)
+pass_by(Scd2Flow *flow, int64 upto, int64 disordered)
 {
 	Relation	leaf;
 	TupleTableSlot *slot;
@@ -155,7 +155,7 @@ pass_by(Scd2Flow *flow, int64 upto, int64 repaired)
 		if (!first_of_page(leaf, nblocks - back, slot))
 			continue;
 		version = DatumGetInt64(slot_getattr(slot, SCD2_META_COMMIT_VERSION + 1, &isnull));
-		if (version > upto || version <= repaired)
+		if (version > upto || version <= disordered)
 			continue;
 		set_hint(flow, &slot->tts_tid, version);
 		found = true;
@@ -177,13 +177,13 @@ read_by(Scd2Work *work, Scd2Statement which, int nargs, const Datum *args)
 
 /* Reads versions (watermark, upto]; leaves a hint for the next batch. */
 static void
-read_versions(Scd2Work *work, int64 watermark, int64 upto, int64 repaired)
+read_versions(Scd2Work *work, int64 watermark, int64 upto, int64 disordered)
 {
 	Scd2Flow   *flow = work->flow;
 	ItemPointerData page;
 	Datum		args[] = {Int64GetDatum(watermark), Int64GetDatum(upto), PointerGetDatum(&page)};
 
-	if (hint_holds(flow, watermark, repaired))
+	if (hint_holds(flow, watermark, disordered))
 	{
 		ItemPointerSet(&page, ItemPointerGetBlockNumber(&flow->hint.tid), 0);
 		read_by(work, SCD2_READ_TAIL, 3, args);
@@ -192,11 +192,11 @@ read_versions(Scd2Work *work, int64 watermark, int64 upto, int64 repaired)
 		read_by(work, SCD2_READ_RANGE, 2, args);
 	if (work->last_version < 0)
 	{
-		pass_by(flow, upto, repaired);
+		pass_by(flow, upto, disordered);
 		return;
 	}
 	flow->hint.leaf = InvalidOid;
-	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf && work->last_version > repaired)
+	if (OidIsValid(flow->leaf) && work->last_leaf == flow->leaf && work->last_version > disordered)
 		set_hint(flow, &work->last_tid, work->last_version);
 }
 
@@ -250,6 +250,20 @@ skip_version(Scd2Flow *flow, Scd2FlowState *state, int64 version)
 	scd2_state_advance(state, &nothing, GetCurrentTimestamp(), version, at);
 }
 
+/* Nothing that a flow needs is removed; if it is after all, or somebody did it, the flow must not go on as if nothing had been there. */
+static void
+check_reaches_back(Scd2Flow *flow, const Scd2FlowState *state)
+{
+	if (state->watermark_version + 1 >= state->earliest)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("changes that flow \"%s\" has not applied were removed from its feed", flow->name),
+			 errdetail("The flow is at version " INT64_FORMAT ", the feed has changes since version " INT64_FORMAT ".",
+					   state->watermark_version, state->earliest),
+			 errhint("SELECT scd2.full_refresh(%s, allow_loss => true);", quote_literal_cstr(flow->target_sql))));
+}
+
 /*
  * Applies versions up to "latest", all of which are in the feed, but not more than a batch's worth.
  * In a transaction, within SPI, under the flow's lock. Returns the rows that were changed in the
@@ -263,6 +277,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 	int64		upto = Min(Min(latest, skip - 1), state->watermark_version + (flow->most_versions > 0 ? flow->most_versions : MAX_VERSIONS));
 	Scd2Work   *work;
 
+	check_reaches_back(flow, state);
 	flow->at_version = -1;
 	flow->versions_tried = upto - state->watermark_version;
 	if (skip == state->watermark_version + 1)
@@ -276,7 +291,7 @@ scd2_apply_batch(Scd2Flow *flow, Scd2FlowState *state, int64 latest)
 		scd2_lateness_load(flow);
 	work = scd2_work_begin(flow);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	read_versions(work, state->watermark_version, upto, state->repaired);
+	read_versions(work, state->watermark_version, upto, state->disordered);
 	PopActiveSnapshot();
 	scd2_finish_arrivals(work);
 	scd2_lateness_forget_marks(flow);

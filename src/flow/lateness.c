@@ -5,8 +5,8 @@
  * A flow's horizon is the highest sequence it has seen less its max_lateness. Which events are
  * below it is a matter of the order in which they arrive, so the statement that reads says of each
  * what the horizon was when it came: whatever the batches are, the same events are too late. (Rows
- * that were there before the flow came all at once: none is too late.) Sequences that are far ahead
- * of the commit that brought them (a clock that is wrong) do not move it.
+ * that were there before the flow came all at once: none is too late.) A sequence that is a time counts
+ * as seen up to the commit that brought it: a clock that is ahead does not move the horizon.
  *
  * What is remembered below the lowest horizon of the flows into a target can matter no more, and is
  * forgotten now and then, with the marks; of rows that go on over the horizon, what was sent is
@@ -310,7 +310,11 @@ scd2_lateness_forget_marks(Scd2Flow *flow)
 
 /* ---- SQL ---- */
 
-/* Its sequence, if the event can move the horizon. */
+/*
+ * The sequence that an event counts for, if it can move the horizon. No clock is taken to be ahead of the
+ * commit, so that no event that is committed in time is too late because of another; and a greater
+ * sequence never counts for less than a smaller one.
+ */
 void
 scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequence, const char *invalid, bool from_feed)
 {
@@ -325,8 +329,8 @@ scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequence, const ch
 		case DATEOID:
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
-			scd2_sql(sql, " AND isfinite(%s) AND %s <= (%s + interval '1 day')::%s", sequence, sequence, committed, type);
-			break;
+			scd2_sql(sql, " AND %s > '-infinity' THEN LEAST(%s, (%s)::%s) END", sequence, sequence, committed, type);
+			return;
 		case FLOAT4OID:
 		case FLOAT8OID:
 		case NUMERICOID:

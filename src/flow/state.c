@@ -35,9 +35,11 @@ prepared(SPIPlanPtr *plan, const char *sql, int nargs, Oid *types)
 #define READ_STATE \
 	"SELECT s.ctid, s.phase, f.definition, f.paused, s.begin_version, s.begin_timestamp," \
 	"       s.watermark_version, s.watermark_timestamp, s.batches, s.failures, s.retry_at, s.last_batch IS NULL," \
-	"       e.broken_at, s.snapshot_at, COALESCE(e.repaired_version, 0), s.rereads, k.complete_version" \
+	"       e.broken_at, s.snapshot_at, GREATEST(e.repaired_version, d.version, 0), s.rereads, k.complete_version," \
+	"       GREATEST(r.earliest_version, CASE WHEN e.removed_at IS NOT NULL THEN e.earliest_version END, 0)" \
 	" FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id)" \
 	" LEFT JOIN scd2_internal.feed_state AS e ON e.feed_id = f.feed_id" \
+	" LEFT JOIN scd2_internal.removal AS r ON r.feed_id = f.feed_id LEFT JOIN scd2_internal.disorder AS d ON d.feed_id = f.feed_id" \
 	" LEFT JOIN scd2_internal.feed_backlog AS k ON k.feed_id = f.feed_id WHERE s.flow_id = $1"
 
 static Datum
@@ -85,11 +87,12 @@ scd2_state_read(Scd2FlowState *state)
 	state->snapshot_at = DatumGetTimestampTz(column(14, &isnull));
 	if (isnull)
 		state->snapshot_at = 0;
-	state->repaired = DatumGetInt64(column(15, &isnull));
+	state->disordered = DatumGetInt64(column(15, &isnull));
 	state->rereads = DatumGetBool(column(16, &isnull));
 	state->complete = DatumGetInt64(column(17, &isnull));
 	if (isnull)
 		state->complete = PG_INT64_MAX;
+	state->earliest = DatumGetInt64(column(18, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }

@@ -22,7 +22,8 @@ typedef struct Scd2FlowState
 	int64		gap;			/* first version that the feed lacks: the flow stops before it */
 	int64		complete;		/* what comes behind it of the feed waits to be written; PG_INT64_MAX: nothing does */
 	bool		rereads;		/* its copy adds to what is there */
-	int64		repaired;		/* the feed's rows up to this version do not lie in its order */
+	int64		earliest;		/* the first version that its feed has, if older ones were removed; else 0 */
+	int64		disordered;		/* the feed's rows up to this version do not lie in its order */
 	int64		batches;
 	int			failures;
 	TimestampTz retry_at;		/* 0: at once */

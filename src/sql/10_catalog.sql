@@ -141,6 +141,13 @@ CREATE TABLE scd2_internal.removal (
     removed_at       timestamptz NOT NULL               -- and when that was
 );
 
+-- Feeds whose owner wrote rows by hand or sorted them anew: what they had until then lies in any order. Apart from
+-- feed_state, as "removal" is.
+CREATE TABLE scd2_internal.disorder (
+    feed_id integer PRIMARY KEY,
+    version bigint NOT NULL                             -- up to this one
+);
+
 -- Feeds that cannot be written now: capture keeps what comes in "backlog", and writes it where it belongs when it can
 -- (src/capture/backlog.c). No row: nothing waits. Written by capture alone.
 CREATE TABLE scd2_internal.feed_backlog (

@@ -127,6 +127,19 @@ END $$;
 -- pg_scd2.allow_target_writes = on.
 CREATE FUNCTION scd2_internal.guard() RETURNS trigger AS 'MODULE_PATHNAME', 'scd2_guard' LANGUAGE C;
 
+-- Written when rows were written or sorted, and seen with them.
+CREATE FUNCTION scd2_internal.note_disorder(relation oid) RETURNS void
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO scd2_internal.disorder AS d (feed_id, version)
+    SELECT DISTINCT f.feed_id, p.version FROM scd2_internal.position p, scd2_internal.feed f LEFT JOIN pg_inherits h ON h.inhparent = f.feed_relid
+    WHERE NOT f.disabled AND (relation IN (f.feed_relid, h.inhrelid)
+        OR relation IS NULL AND EXISTS (SELECT FROM pg_index x WHERE x.indrelid = h.inhrelid AND x.indisclustered))
+    ORDER BY f.feed_id
+    ON CONFLICT (feed_id) DO UPDATE SET version = excluded.version
+$$;
+COMMENT ON FUNCTION scd2_internal.note_disorder(oid) IS
+    'Keeps in mind that the rows of a feed, or of a partition of one, no longer lie in the order of their versions; NULL: of all that CLUSTER sorts. Other relations: nothing';
+
 -- Lets a trigger go with the extension: DROP EXTENSION takes it along.
 CREATE FUNCTION scd2_internal.depend_on_extension(relation oid, trigger name) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_depend_on_extension' LANGUAGE C STRICT;

@@ -19,10 +19,10 @@ CREATE FUNCTION scd2_internal.hold_feed(feed_id integer, feed oid, OUT earliest_
 COMMENT ON FUNCTION scd2_internal.hold_feed(integer, oid) IS
     'Keeps what a feed has from being removed until the transaction ends (ACCESS SHARE), and tells how far back that reaches, whatever the transaction''s snapshot: the first version whose changes it has, and the first after which the source''s rows are known. NULLs: capture has not reached the feed yet.';
 
-CREATE FUNCTION scd2_internal.last_row(leaf oid, beyond bigint, OUT looked boolean, OUT version bigint, OUT at timestamptz)
-    AS 'MODULE_PATHNAME', 'scd2_last_row' LANGUAGE C STRICT;
-COMMENT ON FUNCTION scd2_internal.last_row(oid, bigint) IS
-    'Version and commit time of the last change in a partition of a feed, NULLs if it has no rows. beyond: changes up to this version count only if there are no others. looked: false if it is locked, or no such partition; nobody is waited for.';
+CREATE FUNCTION scd2_internal.newest_change(leaf oid, cutoff timestamptz, ended boolean, OUT looked boolean, OUT version bigint, OUT at timestamptz)
+    AS 'MODULE_PATHNAME', 'scd2_newest_change' LANGUAGE C STRICT;
+COMMENT ON FUNCTION scd2_internal.newest_change(oid, timestamptz, boolean) IS
+    'Greatest version and commit time in a partition of a feed, however its rows lie, NULLs if it has none; if a row is younger than "cutoff", those of some such. ended: it gets no more rows. looked: false if it is locked, or no such partition; nobody is waited for.';
 
 -- A flow whose beginning capture has not met yet needs nothing that is captured already, unless it is to begin earlier.
 CREATE VIEW scd2_internal.feed_holder AS
@@ -53,7 +53,7 @@ COMMENT ON FUNCTION scd2_internal.feed_leaves(oid) IS
     'The partitions of a feed, oldest first; first_version NULL: no lower bound; last_version NULL: it takes new versions. Locks nothing.';
 
 -- Volatile: it sees what is committed now.
-CREATE FUNCTION scd2_internal.old_leaves(f scd2_internal.feed, cutoff timestamptz)
+CREATE FUNCTION scd2_internal.old_leaves(f scd2_internal.feed, cutoff timestamptz, ended_only boolean DEFAULT false)
     RETURNS TABLE (leaf oid, first_version bigint, last_version bigint, ended timestamptz, held_by text)
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -61,13 +61,9 @@ DECLARE
     r record;
 BEGIN
     FOR l IN SELECT x.* FROM scd2_internal.feed_leaves(f.feed_relid) x LOOP
-        SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf, 0) x;
+        EXIT WHEN ended_only AND l.last_version IS NULL;
+        SELECT x.* INTO r FROM scd2_internal.newest_change(l.leaf, cutoff, l.last_version IS NOT NULL) x;
         EXIT WHEN NOT r.looked OR r.at > cutoff OR r.version IS NULL AND l.last_version IS NULL;
-        IF EXISTS (SELECT FROM scd2_internal.reconstruction c WHERE c.feed_id = f.feed_id AND c.version = r.version) THEN
-            -- What a repair wrote stands behind what was captured meanwhile.
-            SELECT x.* INTO r FROM scd2_internal.last_row(l.leaf, r.version) x;
-            EXIT WHEN NOT r.looked OR r.at > cutoff;
-        END IF;
         leaf := l.leaf;
         first_version := l.first_version;
         last_version := l.last_version;
@@ -76,8 +72,8 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION scd2_internal.old_leaves(scd2_internal.feed, timestamptz) IS
-    'The partitions of a feed, from the oldest on, whose last change (committed at "ended") is not younger than "cutoff", and who keeps each from being removed. last_version NULL: it takes new versions, and would have to be cut first.';
+COMMENT ON FUNCTION scd2_internal.old_leaves(scd2_internal.feed, timestamptz, boolean) IS
+    'The partitions of a feed, from the oldest on, whose last change (committed at "ended") is not younger than "cutoff", and who keeps each from being removed. last_version NULL: it takes new versions, and would have to be cut first; with ended_only not that one.';
 
 CREATE FUNCTION scd2_internal.cutoff(f scd2_internal.feed, retain interval) RETURNS timestamptz
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -93,7 +89,7 @@ DECLARE
     gone record;
 BEGIN
     SELECT array_agg(o.leaf ORDER BY o.last_version) AS leaves, max(o.last_version) AS upto, max(o.ended) AS ended INTO gone
-    FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL;
+    FROM scd2_internal.old_leaves(f, cutoff, true) o WHERE o.held_by IS NULL;
     FOR i IN 1 .. coalesce(cardinality(gone.leaves), 0) LOOP
         EXECUTE format('DROP TABLE %s', scd2_internal.fixed_name(gone.leaves[i]));
     END LOOP;
@@ -119,7 +115,7 @@ DECLARE
 BEGIN
     SELECT x.* INTO f FROM scd2_internal.feed x WHERE x.feed_id = id AND NOT x.disabled;
     cutoff := scd2_internal.cutoff(f, NULL);
-    relations := ARRAY(SELECT o.leaf FROM scd2_internal.old_leaves(f, cutoff) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL);
+    relations := ARRAY(SELECT o.leaf FROM scd2_internal.old_leaves(f, cutoff, true) o WHERE o.held_by IS NULL);
     IF relations = '{}' THEN
         RETURN false;
     END IF;
@@ -138,7 +134,7 @@ COMMENT ON FUNCTION scd2_internal.retain_feed(integer) IS
 CREATE FUNCTION scd2_internal.feeds_to_retain() RETURNS SETOF integer
     LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT f.feed_id FROM scd2_internal.feed f JOIN scd2_internal.feed_state s USING (feed_id)
-    WHERE NOT f.disabled AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, scd2_internal.cutoff(f, NULL)) o WHERE o.held_by IS NULL AND o.last_version IS NOT NULL)
+    WHERE NOT f.disabled AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, scd2_internal.cutoff(f, NULL), true) o WHERE o.held_by IS NULL)
 $$;
 COMMENT ON FUNCTION scd2_internal.feeds_to_retain() IS 'The feeds that have something to be removed.';
 
@@ -196,7 +192,7 @@ BEGIN
         held_by := o.held_by;
         RETURN NEXT;
     END LOOP;
-    IF NOT dry_run AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff) x WHERE x.held_by IS NULL AND x.last_version IS NOT NULL) THEN
+    IF NOT dry_run AND EXISTS (SELECT FROM scd2_internal.old_leaves(f, cutoff, true) x WHERE x.held_by IS NULL) THEN
         PERFORM scd2_internal.remove_leaves(f, cutoff);
     END IF;
 END $$;

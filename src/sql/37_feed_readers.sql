@@ -123,6 +123,7 @@ CREATE FUNCTION scd2_internal._begin_read(caller oid, name name, feed regclass, 
 DECLARE
     r scd2_internal.reader := scd2_internal.lock_reader(caller, name);
     f scd2_internal.feed;
+    held record;
     extent record;
 BEGIN
     UPDATE scd2_internal.reader x SET last_read = clock_timestamp(), used_at = clock_timestamp() WHERE x.name = r.name;
@@ -131,9 +132,13 @@ BEGIN
         PERFORM scd2_internal.refuse('42804', format('reader "%s" reads "%s", not "%s"', name, scd2_internal.label(f.feed_relid), scd2_internal.label(feed)),
             hint => format('SELECT * FROM scd2.read_changes(%L, NULL::%s);', name, f.feed_relid::regclass));
     END IF;
+    SELECT h.* INTO held FROM scd2_internal.hold_feed(f.feed_id, f.feed_relid) h;
     SELECT x.* INTO extent FROM scd2_internal.feed_extent(f.feed_id) x;
     feed_id := f.feed_id;
     first_version := r.version + 1;
+    PERFORM scd2_internal.refuse_start(f, format('version %s', first_version), extent.enabled_version, extent.enabled_at, held.earliest_version, held.removed_until, held.removed_at,
+            format('SELECT scd2.advance_reader(%L, %s);', name, held.earliest_version - 1))
+        WHERE first_version < held.earliest_version AND held.removed_at IS NOT NULL;
     last_version := extent.latest_version;
     IF first_version <= last_version AND extent.gap && int8range(first_version, greatest(first_version, last_version), '[]') THEN
         IF lower(extent.gap) <= first_version THEN
@@ -207,7 +212,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2.read_changes(name, anyelement, bigint) IS
     'The changes that come after a reader, whole versions, in order; the reader stays where it is until advance_reader(), and is locked until the transaction ends. feed: NULL::<feed>; max_versions: at most so many versions '
-    'with changes of the table, NULL: all. Errors: 42704 no such reader, 42501 not the owner of the source, 42804 another feed''s type, 22023 max_versions, 55000 the reader has expired, or versions were not recorded here.';
+    'with changes of the table, NULL: all. Errors: 42704 no such reader, 42501 not the owner of the source, 42804 another feed''s type, 22023 max_versions, or the feed no longer has what comes after the reader, 55000 the reader has expired, or versions were not recorded here.';
 
 CREATE FUNCTION scd2.advance_reader(name name, version bigint DEFAULT NULL) RETURNS bigint
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;

@@ -5,6 +5,32 @@ CREATE FUNCTION scd2_internal.object_name(name text, label text) RETURNS name
     AS 'MODULE_PATHNAME', 'scd2_object_name' LANGUAGE C IMMUTABLE STRICT;
 COMMENT ON FUNCTION scd2_internal.object_name(text, text) IS 'name_label, the name clipped to what fits, as makeObjectName';
 
+CREATE FUNCTION scd2_internal.is_cut(name text, label text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT octet_length(name) + 1 + octet_length(label) > 63
+$$;
+COMMENT ON FUNCTION scd2_internal.is_cut(text, text) IS 'Whether name_label has more than 63 bytes';
+
+-- Names that are equal in what fits would be one. A name that was not cut is the one that is documented: if it is taken,
+-- that is an error.
+CREATE FUNCTION scd2_internal.free_name(schema oid, name text, label text, argument text DEFAULT NULL) RETURNS name
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    candidate name := scd2_internal.object_name(name, label);
+    n integer := 1;
+BEGIN
+    WHILE scd2_internal.is_cut(name, label)
+          AND CASE WHEN argument IS NOT NULL THEN EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = schema AND p.proname = candidate AND p.proargtypes::text = argument::regtype::oid::text)
+                   ELSE EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = schema AND c.relname = candidate)
+                        OR EXISTS (SELECT FROM pg_type t WHERE t.typnamespace = schema AND t.typname = candidate) END LOOP
+        n := n + 1;
+        candidate := scd2_internal.object_name(name, format('%s_%s', n, label));
+    END LOOP;
+    RETURN candidate;
+END $$;
+COMMENT ON FUNCTION scd2_internal.free_name(oid, text, text, text) IS
+    'A name for what belongs to a relation: name_label; if that is cut and taken in the schema, with a number before the label. argument: of a function; NULL: of a relation or type';
+
 -- A relation's name as the caller of a public function means it: along his search_path, which is not the one that
 -- twins run with.
 CREATE FUNCTION scd2_internal.caller_relation(name text, OUT schema oid, OUT relation name, OUT relid oid)

@@ -95,7 +95,7 @@ BEGIN
     PERFORM scd2_internal.own_alone(target, scd2_internal.target_owner(caller, source));
     PERFORM scd2_internal.close_rows_as(source, target);
     IF open_row_index THEN
-        EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.object_name(relation, 'open_idx'), scd2_internal.fixed_name(target),
+        EXECUTE format('CREATE UNIQUE INDEX %I ON %s (%s) WHERE %I IS NULL', scd2_internal.free_name((SELECT c.relnamespace FROM pg_class c WHERE c.oid = target), relation, 'open_idx'), scd2_internal.fixed_name(target),
                        (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(keys) WITH ORDINALITY AS k (k, n)), end_column);
     END IF;
     RETURN target;
@@ -185,7 +185,8 @@ COMMENT ON FUNCTION scd2_internal.check_target_fits(oid, oid, oid, name[], name[
 CREATE FUNCTION scd2_internal.create_sequence_type(owner oid, schema name, target name, source oid, names name[], expressions text[]) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    type   text := format('%I.%I', schema, scd2_internal.object_name(target, 'sequence'));
+    type   text := (SELECT f.sequence_type FROM scd2_internal.flow f WHERE f.target_relid = to_regclass(format('%I.%I', schema, target))
+                    AND scd2_internal.made_sequence_type(f, owner) IS NOT NULL LIMIT 1);        -- of the flow that this one joins
     fields text;
 BEGIN
     SELECT string_agg(format('%I %s%s', f.name, scd2_internal.fixed_type(e.type, -1), CASE WHEN c.oid IS NOT NULL THEN ' COLLATE ' || scd2_internal.fixed_collation(c.oid) END), ', ' ORDER BY f.ordinality)
@@ -193,8 +194,8 @@ BEGIN
         FROM ROWS FROM (unnest(names), unnest(expressions)) WITH ORDINALITY AS f (name, expression),
              LATERAL (SELECT s.* FROM scd2_internal.sequence_expression(f.expression, source, 'sequence_by', owner) AS s) AS e
              LEFT JOIN pg_collation AS c ON c.oid = e.collation;
-    -- Else: of the flow that this one joins. (That of another target can have the name, if both were clipped: an error.)
-    IF NOT EXISTS (SELECT FROM scd2_internal.flow AS f WHERE f.sequence_type = type AND f.target_relid = to_regclass(format('%I.%I', schema, target))) THEN
+    IF type IS NULL THEN
+        type := format('%I.%I', schema, scd2_internal.free_name((SELECT n.oid FROM pg_namespace n WHERE n.nspname = schema), target, 'sequence'));
         EXECUTE format('CREATE TYPE %s AS (%s)', type, fields);
         EXECUTE format('ALTER TYPE %s OWNER TO %s', type, scd2_internal.fixed_role(owner));
         EXECUTE format('COMMENT ON TYPE %s IS %L', type, format('pg_scd2: sequence of the rows of %I.%I', schema, target));
@@ -243,7 +244,7 @@ DECLARE
     body     text;
     coll     text;
 BEGIN
-    SELECT scd2_internal.fixed_schema(c.relnamespace), scd2_internal.object_name(c.relname, 'memory') INTO schema, relation
+    SELECT scd2_internal.fixed_schema(c.relnamespace), scd2_internal.free_name(c.relnamespace, c.relname, 'memory') INTO schema, relation
         FROM pg_class AS c WHERE c.oid = target;
     PERFORM scd2_internal.check_memory_columns(keys || kept, target, relation);
     SELECT string_agg(format('%I %s%s%s', a.attname, scd2_internal.fixed_type(b.base, b.base_typmod),
@@ -300,7 +301,7 @@ BEGIN
     PERFORM scd2_internal.lock_tables(ARRAY[target], ARRAY['SHARE ROW EXCLUSIVE']);
     PERFORM scd2_internal.put_guard(target);
     IF scd_type = 2 THEN
-        SELECT format('%s.%I', scd2_internal.fixed_schema(c.relnamespace), scd2_internal.object_name(c.relname, 'as_of')) INTO as_of
+        SELECT format('%s.%I', scd2_internal.fixed_schema(c.relnamespace), scd2_internal.free_name(c.relnamespace, c.relname, 'as_of', sequence_type)) INTO as_of
             FROM pg_class AS c WHERE c.oid = target;
         PERFORM scd2_internal.define_as_of(target, as_of, sequence_type, start_column, end_column, false);
         EXECUTE format('ALTER FUNCTION %s(%s) OWNER TO %s', as_of, sequence_type,

@@ -211,6 +211,32 @@ COMMENT ON FUNCTION scd2.create_auto_cdc_flow(text, regclass, name[], text, text
 
 -- track, untrack
 
+-- Nobody who leaves the target's name to us means the target of another table.
+CREATE FUNCTION scd2_internal.refuse_cut_target(source regclass, target oid, relation name, label text) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    base name;
+    schema oid;
+    free name;
+    n integer := 1;
+BEGIN
+    SELECT c.relname, c.relnamespace INTO base, schema FROM pg_class c WHERE c.oid = source;
+    IF target IS NULL OR NOT scd2_internal.is_cut(base, label)
+       OR EXISTS (SELECT FROM scd2_internal.flow f JOIN scd2_internal.feed d USING (feed_id) WHERE f.target_relid = target AND d.source_relid = source) THEN
+        RETURN;
+    END IF;
+    LOOP
+        n := n + 1;
+        free := scd2_internal.object_name(base, format('%s_%s', n, label));
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = schema AND c.relname = free);
+    END LOOP;
+    PERFORM scd2_internal.refuse('42P07', format('relation "%s" already exists', scd2_internal.label(target)),
+        format('The name "%s_%s" was cut to 63 bytes, and another relation has what is left.', base, label),
+        format('SELECT scd2.track(%L, target => %L%s);', source::text, (SELECT format('%I.%I', n.nspname, free) FROM pg_namespace n WHERE n.oid = schema), CASE label WHEN 'current' THEN ', stored_as_scd_type => 1' ELSE '' END));
+END $$;
+COMMENT ON FUNCTION scd2_internal.refuse_cut_target(regclass, oid, name, text) IS
+    'Raises 42P07 if the default name of a target was cut, and is that of a relation which does not come from the source';
+
 CREATE FUNCTION scd2_internal.track(caller oid, source regclass, target text, keys name[], stored_as_scd_type integer,
     sequence_by text, apply_as_deletes text,
         apply_as_truncates text, column_list name[], except_column_list name[], track_history_column_list name[],
@@ -238,6 +264,7 @@ BEGIN
     ELSE
         SELECT r.* INTO place FROM scd2_internal.caller_relation(target) AS r;
     END IF;
+    PERFORM scd2_internal.refuse_cut_target(source, place.relid, place.relation, CASE stored_as_scd_type WHEN 1 THEN 'current' ELSE 'history' END) WHERE target IS NULL;
     asked.name := scd2_internal.flow_name(name, place.relation);
 
     feed_id := scd2_internal.enabled_feed(caller, source);

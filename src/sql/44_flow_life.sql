@@ -158,6 +158,24 @@ END $$;
 COMMENT ON FUNCTION scd2_internal.with_altered_sequence(scd2_internal.flow, text) IS
     'Part of alter_flow: the flow with another sequence_by, NULL: as it is. Errors: 55000, 0A000';
 
+-- A horizon that an event has raised far ahead would be there for good. What was forgotten below it stays forgotten.
+CREATE FUNCTION scd2_internal.lower_horizon(asked scd2_internal.flow) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    former text;
+BEGIN
+    PERFORM scd2_internal.lock_flow(asked.flow_id);
+    SELECT s.horizon INTO former FROM scd2_internal.flow_state s WHERE s.flow_id = asked.flow_id;
+    UPDATE scd2_internal.flow_state s SET highest = NULL, horizon = NULL WHERE s.flow_id = asked.flow_id AND s.highest IS NOT NULL;
+    IF former IS NOT NULL AND asked.memory_relid IS NOT NULL THEN
+        RAISE NOTICE 'flow "%" has no horizon before the next event: it was at %', asked.name, former
+            USING DETAIL = 'Deletes below it that ended no row are forgotten: an older upsert that comes now has no end there.',
+                HINT = format('SELECT scd2.full_refresh(%L); -- if the source still has all events', asked.target_relid::regclass);
+    END IF;
+END $$;
+COMMENT ON FUNCTION scd2_internal.lower_horizon(scd2_internal.flow) IS
+    'Part of alter_flow: the flow forgets the highest sequence that it has seen, with a NOTICE of what that means';
+
 -- alter_flow: what the flow was declared with, from now on. NULL: as it is.
 CREATE FUNCTION scd2_internal.alter_flow(caller oid, name name, source_filter text, apply_as_deletes text,
     sequence_by text, refresh_interval interval,
@@ -196,6 +214,7 @@ BEGIN
     PERFORM scd2_internal.check_expression_owners(asked);
     IF max_lateness IS NOT NULL THEN
         asked.max_lateness := scd2_internal.check_max_lateness(max_lateness, asked, asked.sequence_type);
+        PERFORM scd2_internal.lower_horizon(asked);
     END IF;
     UPDATE scd2_internal.flow AS f SET source_filter = asked.source_filter, apply_as_deletes = asked.apply_as_deletes,
         sequence_by = asked.sequence_by,
@@ -212,8 +231,8 @@ CREATE FUNCTION scd2.alter_flow(name name, source_filter text DEFAULT NULL, appl
         on_invalid_event text DEFAULT NULL, max_lateness text DEFAULT NULL, trust boolean DEFAULT NULL) RETURNS void
     AS 'MODULE_PATHNAME', 'scd2_call_internal' LANGUAGE C;
 COMMENT ON FUNCTION scd2.alter_flow(name, text, text, text, interval, text, text, boolean) IS
-    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type. What has '
-    'been applied stays. 42704 no such flow, 42501 the caller cannot SET ROLE to the owner of its target, or the flow '
+    'Changes how a flow reads from now on; NULL leaves an option as it is. sequence_by must keep its type; max_lateness, '
+    'also the same, has it forget the highest sequence seen. What has been applied stays. 42704 no such flow, 42501 the caller cannot SET ROLE to the owner of its target, or the flow '
     'is not authorized, 42703, 42804 an expression, 0A000 or '
     '22023 not for this kind of flow, 55000 the target has the sequence in a column.';
 

@@ -9,10 +9,11 @@
 -- all that S has seen of the key. What S does not see of it comes later, and is another row with the same key: if
 -- there is such a thing already, the call fails, and can be made again.
 --
--- A row can have had other keys before. The feed says so: a pre-image whose post-image has another key. What the
--- row was under its earlier key, from there back to where that key came to it, is erased too: its *lives*. If the
--- earlier key was used for other rows as well, they stay; then targets of flows over the feed in commit order are
--- told apart by time, and for others there is a NOTICE.
+-- A row can have had other keys, before and afterwards. The feed says so: a pre-image whose post-image has another key.
+-- What the row was under its earlier key, from there back to where that key came to it, is erased too, and what it was
+-- under a later one, until it left that: its *lives*. If such a key was used for other rows as well, they stay; then
+-- targets of flows over the feed in commit order are told apart by time, and for others there is a NOTICE. So there is
+-- where a later life has not ended: that row is still in the table.
 --
 -- Where a late event could bring it back (event tables), a fingerprint of the key and its last sequence are kept:
 -- events of that key up to there are counted as skipped.
@@ -129,8 +130,33 @@ $$;
 COMMENT ON FUNCTION scd2_internal.arrivals_of(regclass, jsonb, bigint, integer, text) IS
     'Part of erase: version, ordinal and time at which rows got a key, and which key they had before, if any';
 
+-- When rows left a key for another, after a place in the feed (NULL: ever), and which; or, with a place, how the row that
+-- had it then ended: the key is NULL if it was removed. The first time, or all.
+CREATE FUNCTION scd2_internal.departures_of(feed regclass, key jsonb, version bigint, ordinal integer, seen text) RETURNS jsonb
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(scd2_internal.as_owner(feed, format(
+        'SELECT pg_catalog.jsonb_agg(d.life) FROM (SELECT pg_catalog.jsonb_build_object(''version'', t._commit_version, ''ordinal'', t._change_ordinal + 1, ''at'', t._commit_timestamp, ''key'', CASE WHEN a._change_type IS NOT NULL THEN pg_catalog.jsonb_build_object(%s) END) AS life '
+        'FROM %s t LEFT JOIN %s a ON a._commit_version = t._commit_version AND a._change_ordinal = t._change_ordinal + 1 AND a._change_type = ''update_postimage'' AND t._change_type = ''update_preimage'' '
+        'WHERE %s AND (%s) ORDER BY t._commit_version, t._change_ordinal%s) AS d',
+        (SELECT string_agg(format('%L, a.%I::text', k, k), ', ') FROM jsonb_object_keys(key) k), feed, feed, seen,
+        CASE WHEN version IS NULL THEN format('t._change_type = ''update_preimage'' AND %s AND NOT (%s)', scd2_internal.key_condition(feed, key), scd2_internal.key_condition(feed, key, 'a'))
+             ELSE format('(t._commit_version, t._change_ordinal) > (%s, %s) AND (t._change_type = ''truncate'' OR %s AND (t._change_type = ''delete'' OR t._change_type = ''update_preimage'' AND NOT (%s)))',
+                         version, ordinal, scd2_internal.key_condition(feed, key), scd2_internal.key_condition(feed, key, 'a')) END,
+        CASE WHEN version IS NOT NULL THEN ' LIMIT 1' ELSE '' END), 0)::jsonb, '[]')
+$$;
+COMMENT ON FUNCTION scd2_internal.departures_of(regclass, jsonb, bigint, integer, text) IS
+    'Part of erase: version, ordinal behind it, and time at which rows left a key, and which key they got, if any';
+
+CREATE FUNCTION scd2_internal.note_unfollowed(source oid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE NOTICE 'rows of table "%" had more keys than are followed: what is left under the others is not erased', scd2_internal.label(source)
+        USING HINT = 'Erase them by these keys, too.';
+END $$;
+COMMENT ON FUNCTION scd2_internal.note_unfollowed(oid) IS 'Part of erase: a NOTICE that rows had very many keys';
+
 -- What the row was under earlier keys: key, where that begins in the feed (NULL: before it) and where it ends.
-CREATE FUNCTION scd2_internal.earlier_lives(feed regclass, key jsonb, seen text) RETURNS jsonb
+CREATE FUNCTION scd2_internal.earlier_lives(source oid, feed regclass, key jsonb, seen text) RETURNS jsonb
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $$
 DECLARE
     todo  jsonb := scd2_internal.arrivals_of(feed, key, NULL, NULL, seen);
@@ -147,17 +173,53 @@ BEGIN
             todo := todo || jsonb_build_array(came);
         END IF;
     END LOOP;
+    PERFORM scd2_internal.note_unfollowed(source) WHERE jsonb_array_length(todo) > 0;
     RETURN lives;
 END $$;
-COMMENT ON FUNCTION scd2_internal.earlier_lives(regclass, jsonb, text) IS
+COMMENT ON FUNCTION scd2_internal.earlier_lives(oid, regclass, jsonb, text) IS
     'Part of erase: the keys that rows of a key had before, as far as the feed knows';
+
+-- The same under later keys. A life that has not ended is not among them: that row is there.
+CREATE FUNCTION scd2_internal.later_lives(source oid, feed regclass, key jsonb, seen text) RETURNS jsonb
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC' SET DateStyle = 'ISO, YMD' SET IntervalStyle = 'postgres' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $$
+DECLARE
+    todo  jsonb := scd2_internal.departures_of(feed, key, NULL, NULL, seen);
+    lives jsonb := '[]';
+    came  jsonb;
+    went  jsonb;
+BEGIN
+    WHILE jsonb_array_length(todo) > 0 AND jsonb_array_length(lives) < 1000 LOOP
+        came := todo -> 0;
+        todo := todo - 0;
+        went := scd2_internal.departures_of(feed, came -> 'key', (came ->> 'version')::bigint, (came ->> 'ordinal')::integer, seen) -> 0;
+        IF went IS NULL THEN
+            RAISE NOTICE 'a row that had the key is still in table "%", as %: what is left of it under that is not erased', scd2_internal.label(source), came ->> 'key'
+                USING HINT = format('BEGIN; DELETE FROM %s t WHERE %s; COMMIT; SELECT * FROM scd2.erase(%L, %L);', source::regclass,
+                    replace(scd2_internal.key_condition(source, came -> 'key'), 'OPERATOR(pg_catalog.=)', '='), source::regclass, came -> 'key');
+            CONTINUE;
+        ELSIF went -> 'version' = came -> 'version' AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = source AND i.indisunique AND NOT i.indimmediate) THEN
+            -- Two rows can have had the key for a moment, and the other may be the one that left it.
+            RAISE NOTICE 'a row that had the key had another later, as had other rows of that transaction: % is not followed', came ->> 'key'
+                USING HINT = format('SELECT * FROM scd2.erase(%L, %L); -- when it is gone from its table', source::regclass, came -> 'key');
+            CONTINUE;
+        END IF;
+        lives := lives || jsonb_build_array(went || jsonb_build_object('key', came -> 'key', 'from', came));
+        IF went -> 'key' <> 'null' AND went -> 'key' <> key THEN
+            todo := todo || jsonb_build_array(went);
+        END IF;
+    END LOOP;
+    PERFORM scd2_internal.note_unfollowed(source) WHERE jsonb_array_length(todo) > 0;
+    RETURN lives;
+END $$;
+COMMENT ON FUNCTION scd2_internal.later_lives(oid, regclass, jsonb, text) IS
+    'Part of erase: the keys that rows of a key had afterwards, with a NOTICE for those that are still there';
 
 CREATE FUNCTION scd2_internal.life_condition(feed oid, life jsonb) RETURNS text
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(' AND ', scd2_internal.key_condition(feed, life -> 'key'), format('(t._commit_version, t._change_ordinal) < (%s, %s)', life ->> 'version', life ->> 'ordinal'),
         CASE WHEN life -> 'from' <> 'null' THEN format('(t._commit_version, t._change_ordinal) >= (%s, %s)', life #>> '{from,version}', life #>> '{from,ordinal}') END)
 $$;
-COMMENT ON FUNCTION scd2_internal.life_condition(oid, jsonb) IS 'Condition on the rows t of a feed that are of an earlier life';
+COMMENT ON FUNCTION scd2_internal.life_condition(oid, jsonb) IS 'Condition on the rows t of a feed that are of another life';
 
 -- After its lives are gone from the feed: is a key that of another row too, now or then?
 CREATE FUNCTION scd2_internal.is_used_again(source oid, feed oid, key jsonb) RETURNS boolean
@@ -165,7 +227,7 @@ CREATE FUNCTION scd2_internal.is_used_again(source oid, feed oid, key jsonb) RET
     SELECT bool_or(scd2_internal.as_owner(r, format('SELECT true FROM %s t WHERE %s LIMIT 1', scd2_internal.rows_of(r), scd2_internal.key_condition(r, key)), 0)::boolean) IS TRUE
     FROM unnest(ARRAY[source, feed]) r
 $$;
-COMMENT ON FUNCTION scd2_internal.is_used_again(oid, oid, jsonb) IS 'Part of erase: whether a key that a row had before is, or was, another row''s';
+COMMENT ON FUNCTION scd2_internal.is_used_again(oid, oid, jsonb) IS 'Part of erase: whether another key that a row had is, or was, another row''s';
 
 -- The highest sequence of a key in a target and in what it remembers, as the catalog has sequences.
 CREATE FUNCTION scd2_internal.last_sequence(f scd2_internal.flow, key jsonb) RETURNS text
@@ -253,7 +315,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION scd2_internal.erase_key(oid, oid[], jsonb, text) IS 'Part of erase: removes a key from what is made from a table';
 
--- A key that the row had before, and that other rows have too: what can be told apart.
+-- Another key that the row had, and that other rows have too: what can be told apart.
 CREATE FUNCTION scd2_internal.erase_life(source oid, made oid[], life jsonb) RETURNS TABLE (relation oid, rows bigint)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -269,12 +331,12 @@ BEGIN
                 CASE WHEN life -> 'from' <> 'null' THEN format('t.%I >= %L::timestamptz', f.start_column, life #>> '{from,at}') END));
             RETURN NEXT;
         ELSE
-            RAISE NOTICE 'rows of "%" under a key that the erased row had before are not told apart from those of others: %', scd2_internal.label(m), life ->> 'key'
+            RAISE NOTICE 'rows of "%" under another key that the erased row had are not told apart from those of others: %', scd2_internal.label(m), life ->> 'key'
                 USING HINT = 'SET pg_scd2.allow_target_writes = on; -- then delete them by hand';
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION scd2_internal.erase_life(oid, oid[], jsonb) IS 'Part of erase: removes an earlier life of a row from the targets of flows over the table; a NOTICE for what it cannot do';
+COMMENT ON FUNCTION scd2_internal.erase_life(oid, oid[], jsonb) IS 'Part of erase: removes another life of a row from the targets of flows over the table; a NOTICE for what it cannot do';
 
 CREATE FUNCTION scd2_internal.erase_lives(source oid, feed oid, made oid[], lives jsonb, seen text) RETURNS TABLE (relation oid, rows bigint)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -294,7 +356,7 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION scd2_internal.erase_lives(oid, oid, oid[], jsonb, text) IS 'Part of erase: removes what the row was under earlier keys';
+COMMENT ON FUNCTION scd2_internal.erase_lives(oid, oid, oid[], jsonb, text) IS 'Part of erase: removes what the row was under other keys';
 
 -- What the key is looked for in must have its columns.
 CREATE FUNCTION scd2_internal.check_has_key(made oid[], key jsonb) RETURNS void
@@ -354,7 +416,8 @@ BEGIN
     PERFORM scd2_internal.lock_flow(f.flow_id) FROM (SELECT x.flow_id FROM scd2_internal.flow x WHERE x.target_relid = ANY (made) ORDER BY x.flow_id) f;
     feed := (SELECT f.feed_relid FROM scd2_internal.feed f JOIN pg_class c ON c.oid = f.feed_relid WHERE f.source_relid = source AND NOT f.disabled);
     seen := scd2_internal.wait_until_gone(source, feed, key);
-    done := coalesce((SELECT jsonb_agg(e) FROM scd2_internal.erase_lives(source, feed, made, scd2_internal.earlier_lives(feed, key, seen), seen) e), '[]');
+    done := coalesce((SELECT jsonb_agg(e) FROM scd2_internal.erase_lives(source, feed, made,
+        scd2_internal.earlier_lives(source, feed, key, seen) || scd2_internal.later_lives(source, feed, key, seen), seen) e), '[]');
     done := done || coalesce((SELECT jsonb_agg(e) FROM scd2_internal.erase_key(source, made, key, seen) e), '[]');
     PERFORM scd2_internal.erase_errors(made);
     INSERT INTO scd2_internal.erasure (source_schema, source_name, source_relid, rows, erased_by)
@@ -364,7 +427,7 @@ BEGIN
     RETURN QUERY SELECT (e ->> 'relation')::oid::regclass, sum((e ->> 'rows')::bigint)::bigint FROM jsonb_array_elements(done) e GROUP BY 1 ORDER BY 1;
 END $$;
 COMMENT ON FUNCTION scd2.erase(regclass, jsonb) IS
-    'Removes what is left of a row that is gone from "source": from its change data feed, from targets and their memories, from rejected events, and from what is made from those targets, under keys that it had before too (as '
+    'Removes what is left of a row that is gone from "source": from its change data feed, from targets and their memories, from rejected events, and from what is made from those targets, under other keys that it had, too (as '
     'far back as the feed reaches). key: the values of the key columns, ''{"id": 17}''. Returns how many rows were removed from each relation. Waits until all changes are captured; until the transaction ends, the flows wait. '
     'It is recorded that this was done, without the key. The log, backups, and pages until they are vacuumed are out of reach. '
     'Errors: 42501 not the owner, 55000 the row is still there, nothing is made from the table, or something that lacks a key column, 22023, 42703, 22004 no key, 40001 the row came back meanwhile, 55P03 a flow is at work, '

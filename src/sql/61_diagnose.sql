@@ -359,7 +359,7 @@ CREATE FUNCTION scd2_internal.flow_problems()
     RETURNS TABLE (owner oid, flow name, problem text, error text, detail text, fix text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH w AS (
-        SELECT w.name, w.paused, w.author, (SELECT t.relowner FROM pg_class t WHERE t.oid = w.target_relid) AS holder, w.flow_id AS id, w.kind, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
+        SELECT w.name, w.paused, w.author, (SELECT t.relowner FROM pg_class t WHERE t.oid = w.target_relid) AS holder, w.flow_id AS id, w.kind, w.max_lateness, w.version_query, w.source_schema, w.source_name, NOT EXISTS (SELECT FROM pg_class sc WHERE sc.oid = w.source_relid) AS source_gone, w.feed_id, w.target_schema, w.target_name, c.oid AS there,
             c.relname, scd2_internal.flow_owner(w) AS relowner,
                scd2_internal.snapshot_columns_remedy(w) AS columns_remedy,
                scd2_internal.rights_remedy(w) AS rights,
@@ -396,6 +396,14 @@ CREATE FUNCTION scd2_internal.flow_problems()
         (SELECT scd2_internal.code_text(f) FROM scd2_internal.flow f WHERE f.flow_id = w.id),
         format('SELECT * FROM scd2.authorize_flow(%L);', w.name)
     FROM w WHERE w.author::oid <> w.holder
+    UNION ALL
+    SELECT w.relowner, w.name, 'it rejected events', last.reason,
+        format('%s were too late and %s invalid so far, the last at %s.', w.too_late, w.rejected, last.rejected_at),
+        format('SELECT * FROM scd2.rejected_events WHERE flow = %L ORDER BY rejected_at DESC;', w.name)
+            || CASE WHEN last.reason LIKE 'too late: the horizon %' AND w.max_lateness IS NOT NULL
+                THEN format(' -- if the horizon is ahead: SELECT scd2.alter_flow(%L, max_lateness => %L);', w.name, w.max_lateness) ELSE '' END
+    FROM w CROSS JOIN LATERAL (SELECT r.reason, r.rejected_at FROM scd2_internal.rejected r WHERE r.flow_id = w.id ORDER BY r.rejected_id DESC LIMIT 1) last
+    WHERE w.too_late + w.rejected > 0 AND last.rejected_at > clock_timestamp() - interval '1 day'
     UNION ALL
     SELECT w.relowner, w.name, 'it is paused', NULL, CASE w.kind WHEN 'snapshot' THEN 'It takes no snapshots.'
         ELSE 'Its feed keeps what it has not applied.' END, format('SELECT scd2.resume_flow(%L);', w.name) FROM w

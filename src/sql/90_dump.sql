@@ -53,7 +53,7 @@ DO $$
 DECLARE
     dumped text;
 BEGIN
-    FOREACH dumped IN ARRAY '{feed,feed_feed_id_seq,feed_state,removal,feed_backlog,reconstruction,feed_column,feed_layout,found_identity,reader,flow,
+    FOREACH dumped IN ARRAY '{feed,feed_feed_id_seq,feed_state,removal,disorder,feed_backlog,reconstruction,feed_column,feed_layout,found_identity,reader,flow,
         flow_flow_id_seq,flow_state,batch,mark,mark_mark_id_seq,rejected,rejected_rejected_id_seq,skipped_version,erasure,
         erasure_erasure_id_seq,erased_key,purge}'::text[] LOOP
         PERFORM pg_catalog.pg_extension_config_dump('scd2_internal.' || dumped, '');

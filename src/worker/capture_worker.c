@@ -72,7 +72,6 @@
 #define CONFIRM_EVERY	(10 * USECS_PER_SEC)
 #define STANDBY_SNAPSHOT_BYTES	(64 * 1024 * 1024)
 #define STANDBY_SNAPSHOT_EVERY	(10 * USECS_PER_SEC)
-#define GIVE_BACK_AFTER	(10 * USECS_PER_SEC)
 
 static Scd2Database *db;
 static Scd2Batch *batch;
@@ -84,7 +83,6 @@ static XLogRecPtr written_commit = InvalidXLogRecPtr;
 static TimestampTz last_confirm = 0;
 static TimestampTz last_batch = 0;
 static TimestampTz last_advance = 0;
-static TimestampTz last_give_back = 0;
 
 /* PROC_IN_LOGICAL_DECODING would make our rows vanish: see decoder.c. */
 static void
@@ -462,11 +460,6 @@ rest(TimestampTz again)
 	}
 	pgstat_report_stat(false);	/* what was not due after the last batch */
 	pgstat_report_activity(STATE_IDLE, NULL);
-	if (now - last_batch > GIVE_BACK_AFTER && now - last_give_back > GIVE_BACK_AFTER)
-	{
-		scd2_memory_give_back();
-		last_give_back = now;
-	}
 	scd2_worker_wait(again == 0 ? scd2_naptime : Min(scd2_naptime, Max(1, (again - now) / 1000)));
 }
 
@@ -505,6 +498,7 @@ run(void)
 			scd2_worker_succeeded();
 		told = true;
 		again = drain();
+		scd2_memory_give_back(!reached_end);
 		if (reached_end)
 			rest(again);
 		else

@@ -28,6 +28,7 @@
 
 #include "pg_scd2.h"
 #include "compat.h"
+#include "feed/disorder.h"
 #include "worker/marks.h"
 #include "worker/worker.h"
 
@@ -57,6 +58,8 @@ scd2_guard(PG_FUNCTION_ARGS)
 				 errmsg("table \"%s\" is written by pg_scd2 alone", RelationGetRelationName(rel)),
 				 errdetail("What is written by hand follows from no source, and a rebuild takes it away."),
 				 errhint("SET pg_scd2.allow_target_writes = on;")));
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		scd2_note_disorder(RelationGetRelid(rel));
 	return PointerGetDatum(NULL);
 }
 
