@@ -317,7 +317,7 @@ scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequence, const ch
 	const char *committed = from_feed ? "_commit_timestamp" : "now()";
 	char	   *type = scd2_type_sql(flow->sequence_type);
 
-	scd2_sql(sql, "CASE WHEN NOT (%s)", invalid);
+	scd2_sql(sql, "CASE WHEN (%s) IS NOT TRUE", invalid);
 	if (flow->end_sequence_by != NULL)
 		scd2_sql(sql, " AND NOT _scd2_is_end");
 	switch (flow->sequence_type)
