@@ -10,8 +10,8 @@
  * Only for targets where that is the same as INSERT, UPDATE and DELETE: an ordinary heap of the
  * shape that flows create, perhaps with more columns and indexes. Triggers other than the guard,
  * generated columns, defaults, domains, bounds of a partition, row security in force, deferrable or
- * foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as the target's owner, who we
- * are.
+ * foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as
+ * the target's owner, who we are.
  *
  * Rows that end are written at once, new ones gathered and written after; so unique indexes must
  * not reach across keys.
