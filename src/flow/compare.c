@@ -90,7 +90,7 @@ append_source(StringInfo sql, Scd2Flow *flow)
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		if (flow->absent[i])
-			scd2_sql(sql, "NULL::%s, ", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
+			scd2_sql(sql, "NULL::%s, ", scd2_type_sql(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
 		else
 			scd2_sql(sql, "%I.%I, ", flow->source_alias, flow->columns[i]);
 	}

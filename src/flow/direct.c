@@ -9,9 +9,9 @@
  *
  * Only for targets where that is the same as INSERT, UPDATE and DELETE: an ordinary heap of the
  * shape that flows create, perhaps with more columns and indexes. Triggers other than the guard,
- * generated columns, defaults, row security in force, deferrable or foreign unique indexes: those
- * go through SQL (work.c). Checks are checked and all indexes kept, as the target's owner, who we
- * are.
+ * generated columns, defaults, domains, bounds of a partition, row security in force, deferrable or
+ * foreign unique indexes: those go through SQL (work.c). Checks are checked and all indexes kept, as
+ * the target's owner, who we are.
  *
  * Rows that end are written at once, new ones gathered and written after; so unique indexes must
  * not reach across keys.
@@ -46,18 +46,9 @@ struct Scd2Direct
 	bool	   *nulls;
 };
 
+/* No column that INSERT would treat in a way of its own. */
 static bool
-is_of_flow(const Scd2Flow *flow, AttrNumber attnum)
-{
-	for (int i = 0; i < flow->shape.ncolumns; i++)
-		if (flow->attnums[i] == attnum)
-			return true;
-	return false;
-}
-
-/* No column that INSERT would treat in a way of its own. (Domains of the source are checked there.) */
-static bool
-columns_are_plain(const Scd2Flow *flow, Relation rel)
+columns_are_plain(Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 
@@ -68,7 +59,7 @@ columns_are_plain(const Scd2Flow *flow, Relation rel)
 		if (att->attisdropped)
 			continue;
 		if (att->atthasdef || att->attgenerated != '\0' || att->attidentity != '\0' ||
-			(get_typtype(att->atttypid) == TYPTYPE_DOMAIN && !is_of_flow(flow, att->attnum)))
+			get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
 			return false;
 	}
 	return true;
@@ -116,7 +107,7 @@ scd2_direct_begin(Scd2Work *work)
 	Scd2Direct *direct;
 
 	if (!work->plain_triggers || rel->rd_rel->relam != HEAP_TABLE_AM_OID || rel->rd_rules != NULL ||
-		rel->rd_rel->relforcerowsecurity || !columns_are_plain(work->flow, rel))
+		rel->rd_rel->relispartition || rel->rd_rel->relforcerowsecurity || !columns_are_plain(rel))
 		return NULL;
 	gather = scd2_gather_begin(rel);
 	if (!indexes_are_plain(work->flow, gather->rri))

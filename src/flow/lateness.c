@@ -294,7 +294,7 @@ void
 scd2_lateness_forget_marks(Scd2Flow *flow)
 {
 	StringInfoData sql;
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 	Oid			types[] = {OIDOID, TEXTOID};
 	Datum		args[2];
 
@@ -319,9 +319,9 @@ void
 scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequence, const char *invalid, bool from_feed)
 {
 	const char *committed = from_feed ? "_commit_timestamp" : "now()";
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 
-	scd2_sql(sql, "CASE WHEN NOT (%s)", invalid);
+	scd2_sql(sql, "CASE WHEN (%s) IS NOT TRUE", invalid);
 	if (flow->end_sequence_by != NULL)
 		scd2_sql(sql, " AND NOT _scd2_is_end");
 	switch (flow->sequence_type)
@@ -344,7 +344,7 @@ scd2_append_moves(StringInfo sql, Scd2Flow *flow, const char *sequence, const ch
 void
 scd2_append_horizon(StringInfo sql, Scd2Flow *flow, const char *highest)
 {
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 	const char *least = flow->sequence_type == INT2OID ? "-32768" : flow->sequence_type == INT4OID ? "-2147483648" : "-9223372036854775808";
 
 	switch (flow->sequence_type)

@@ -50,3 +50,13 @@ scd2_sql(StringInfo sql, const char *format, ...)
 	}
 	va_end(args);
 }
+
+/*
+ * A type for a cast that changes no value: without a length. ("character" is character(1), and
+ * "bit" is bit(1); their names in the catalog have none.)
+ */
+char *
+scd2_type_sql(Oid type)
+{
+	return format_type_extended(type, -1, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+}

@@ -8,5 +8,6 @@
 #include "lib/stringinfo.h"
 
 extern void scd2_sql(StringInfo sql, const char *format, ...);
+extern char *scd2_type_sql(Oid type);
 
 #endif							/* SCD2_FLOW_SQLTEXT_H */

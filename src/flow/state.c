@@ -318,15 +318,15 @@ error_text(const ErrorData *error, int64 version)
 }
 
 /*
- * How many failures in a row are the last: 3, or 8 of the kind that may pass. Waiting for a lock on
- * the target is not for us to give up.
+ * How many failures in a row are the last: 3, or 8 of conflicts. Waiting for a lock on the target,
+ * for space or memory, or for what an operator does, is not for us to give up.
  */
 static int
 failures_allowed(int sqlerrcode)
 {
-	if (sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
-		return INT_MAX;
-	return scd2_state_is_transient(sqlerrcode) ? 8 : 3;
+	if (ERRCODE_TO_CATEGORY(sqlerrcode) == ERRCODE_TRANSACTION_ROLLBACK)
+		return 8;
+	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || scd2_state_is_transient(sqlerrcode) ? INT_MAX : 3;
 }
 
 /*

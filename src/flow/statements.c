@@ -304,7 +304,7 @@ append_changes(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 static void
 append_sequence(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 {
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 
 	if (flow->end_sequence_by != NULL)
 		scd2_sql(sql, "_scd2_sequence");
@@ -334,7 +334,7 @@ infinity_of(Oid type)
 		case FLOAT4OID:
 		case FLOAT8OID:
 		case NUMERICOID:
-			return psprintf("'infinity'::%s", format_type_be_qualified(type));
+			return psprintf("'infinity'::%s", scd2_type_sql(type));
 		default:
 			return NULL;
 	}
@@ -365,7 +365,7 @@ append_is_no_end(StringInfo sql, Scd2Flow *flow, const char *end)
 static void
 append_ends(StringInfo sql, Scd2Flow *flow)
 {
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 
 	scd2_sql(sql, " CROSS JOIN LATERAL (SELECT ");
 	append_expression(sql, flow->sequence_by, type);
@@ -494,7 +494,7 @@ horizon_met(Scd2Flow *flow, Scd2Statement which, const char *moves)
 {
 	StringInfoData sql;
 	int			highest = which == SCD2_READ_RANGE ? 3 : which == SCD2_READ_TAIL ? 4 : 5;
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 
 	initStringInfo(&sql);
 	if (!scd2_can_be_too_late(flow) || (which == SCD2_READ_SOURCE && !flow->rereads))
@@ -522,7 +522,7 @@ append_lateness(StringInfo sql, Scd2Flow *flow, Scd2Statement which, const char 
 
 	initStringInfo(&moves);
 	if (flow->max_lateness == NULL)
-		scd2_sql(&moves, "NULL::%s", format_type_be_qualified(flow->sequence_type));
+		scd2_sql(&moves, "NULL::%s", scd2_type_sql(flow->sequence_type));
 	else
 		scd2_append_moves(&moves, flow, sequence, invalid, which != SCD2_READ_SOURCE);
 	met = horizon_met(flow, which, moves.data);
@@ -577,12 +577,12 @@ append_read_events(StringInfo sql, Scd2Flow *flow, Scd2Statement which)
 	scd2_sql(sql, ", ");
 	append_truncates(sql, flow, which);
 	scd2_sql(sql, flow->end_sequence_by == NULL ? ", false, NULL::%s" : ", _scd2_is_end, _scd2_other::%s",
-			 format_type_be_qualified(flow->sequence_type));
+			 scd2_type_sql(flow->sequence_type));
 	horizon = append_lateness(sql, flow, which, sequence.data, invalid.data);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
 		if (flow->absent[i])
-			scd2_sql(sql, ", NULL::%s", format_type_be_qualified(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
+			scd2_sql(sql, ", NULL::%s", scd2_type_sql(TupleDescAttr(flow->store_desc[SCD2_INSERTS], i)->atttypid));
 		else
 			scd2_sql(sql, ", %I.%I", flow->source_alias, flow->columns[i]);
 	}
@@ -616,12 +616,12 @@ static void
 append_read_cuts(StringInfo sql, Scd2Flow *flow)
 {
 	TupleDesc	desc = flow->store_desc[SCD2_INSERTS];
-	char	   *sequence = format_type_be_qualified(flow->sequence_type);
+	char	   *sequence = scd2_type_sql(flow->sequence_type);
 
 	scd2_sql(sql, "SELECT NULL::bigint, NULL::timestamptz, NULL::integer, m.cut, true, false, false, NULL::%s, NULL::%s, NULL::%s", sequence, sequence, sequence);
 	for (int i = 0; i < flow->shape.ncolumns; i++)
 	{
-		char	   *type = format_type_be_qualified(TupleDescAttr(desc, i)->atttypid);
+		char	   *type = scd2_type_sql(TupleDescAttr(desc, i)->atttypid);
 
 		if (flow->shape.is_key[i])
 			scd2_sql(sql, ", t.%I::%s", flow->columns[i], type);
@@ -670,7 +670,7 @@ append_read_cuts(StringInfo sql, Scd2Flow *flow)
 static void
 append_read_horizon(StringInfo sql, Scd2Flow *flow)
 {
-	char	   *type = format_type_be_qualified(flow->sequence_type);
+	char	   *type = scd2_type_sql(flow->sequence_type);
 
 	scd2_sql(sql, "SELECT GREATEST(");
 	scd2_append_horizon(sql, flow, psprintf("NULLIF($1, '')::%s", type));

@@ -603,8 +603,9 @@ end_others(Scd2Work *work)
 }
 
 /*
- * Writes the collected changes. What ends comes before what begins, so that unique indexes on open
- * rows hold at every moment.
+ * Writes the collected changes, so that unique indexes on open rows and exclusion constraints on
+ * periods hold at every moment: first rows are deleted, into whose periods others may grow, then
+ * rows get other ends, then rows begin.
  */
 void
 scd2_work_write(Scd2Work *work)
@@ -620,8 +621,8 @@ scd2_work_write(Scd2Work *work)
 	if (work->truncated)
 		end_others(work);
 	register_stores(work);
-	write_store(work, SCD2_CLOSE_ROWS, SCD2_CLOSES, &work->updated);
 	write_store(work, SCD2_DELETE_ROWS, SCD2_DELETES, &work->deleted);
+	write_store(work, SCD2_CLOSE_ROWS, SCD2_CLOSES, &work->updated);
 	write_store(work, SCD2_REWRITE, SCD2_REWRITES, &work->updated);
 	write_store(work, SCD2_INSERT, SCD2_INSERTS, &work->inserted);
 	unregister_stores();

@@ -189,7 +189,8 @@ COMMENT ON FUNCTION scd2_internal.changes_that_empty(text) IS
 
 -- The sequence of deletes of a feed that has one of its own, as an expression over the feed's columns. A delete carries
 -- the old row, and must come after it: one step, in types that have steps; in others what comes no later is NULL, which
--- makes the event invalid. A sequence made from metadata alone is the delete's own.
+-- makes the event invalid. After the greatest value there is no step: the delete is at the row's own sequence, and comes
+-- after it by its place in the feed. A sequence made from metadata alone is the delete's own.
 CREATE FUNCTION scd2_internal.delete_sequence(asked scd2_internal.flow, feed oid, sequence_type text, of_row boolean)
     RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -199,6 +200,10 @@ DECLARE
     step   text := CASE WHEN sequence_type LIKE 'timestamp with%' THEN 'interval ''1 microsecond'''
                         WHEN sequence_type IN ('smallint', 'integer', 'bigint') THEN '1::' || sequence_type
                             WHEN sequence_type = 'date' THEN '1' END;
+    most   text := CASE sequence_type WHEN 'smallint' THEN '32767' WHEN 'integer' THEN '2147483647'
+                        WHEN 'bigint' THEN '9223372036854775807' WHEN 'date' THEN '5874897-12-31'
+                        WHEN 'timestamp without time zone' THEN '294276-12-31 23:59:59.999999'
+                        ELSE '294276-12-31 23:59:59.999999+00' END;
     own    text := format(E'(%s\n)::%s', asked.sequence_by, sequence_type);
 BEGIN
     IF given IS NULL THEN
@@ -218,7 +223,8 @@ BEGIN
     END IF;
     PERFORM scd2_internal.check_expression(given, feed, sequence_type::regtype, 'delete_sequence_by', asked.author);
     given := format(E'(%s\n)::%s', given, sequence_type);
-    RETURN CASE WHEN NOT of_row THEN given WHEN step IS NOT NULL THEN format('GREATEST(%s, %s + %s)', given, own, step)
+    RETURN CASE WHEN NOT of_row THEN given WHEN step IS NOT NULL
+                THEN format('GREATEST(%1$s, CASE WHEN %2$s < %3$L::%4$s THEN %2$s + %5$s ELSE %2$s END)', given, own, most, sequence_type, step)
                 ELSE format('CASE WHEN _change_type = ''truncate'' OR %1$s %2$s %3$s THEN %1$s END', given,
                     scd2_internal.order_operator(sequence_type::regtype, 5), own) END;
 END $$;

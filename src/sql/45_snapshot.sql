@@ -87,6 +87,13 @@ BEGIN
             coalesce(asked.max_delete_fraction::text, 'NULL')),
             HINT = 'It is from 0 to 1: 0.1 for at most a tenth of the keys.';
     END IF;
+    -- A comparison has source and target side by side, the keys once more, and whether the row is in scope; the server
+    -- takes 1664 columns.
+    IF 2 * cardinality(asked.columns) + cardinality(asked.keys) + 1 > 1664 THEN
+        RAISE too_many_columns USING MESSAGE = format('too many columns of "%s" for snapshots: %s', source::regclass, cardinality(asked.columns)),
+            DETAIL = format('With %s keys there are at most %s.', cardinality(asked.keys), (1663 - cardinality(asked.keys)) / 2),
+            HINT = 'Leave some out: except_column_list => ''{…}''.';
+    END IF;
     PERFORM scd2_internal.check_keys_join(source, asked.keys);
     PERFORM scd2_internal.check_snapshot_schedule(asked, sequence_type);
     IF asked.scope IS NOT NULL THEN

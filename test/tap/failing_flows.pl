@@ -79,6 +79,13 @@ cmp_ok(scalar(@errors), '<', 60, 'the log is bounded: ' . scalar(@errors) . ' er
 my @contexts = ($log =~ /flow "\w+", (?:after )?version \d+\n\s*pg_scd2 apply worker of database "postgres"/g);
 cmp_ok(scalar(@contexts), '>=', scalar(grep { !/does not exist/ } @errors), 'each says which flow, version and database it is about');
 
+# a disk that is full is no reason to give up, however long it is
+$node->safe_psql('postgres', q{SELECT scd2.stop()});
+$node->safe_psql('postgres', q{UPDATE scd2_internal.flow_state AS s SET failures = 30, retry_at = now() FROM scd2_internal.flow AS f WHERE f.flow_id = s.flow_id AND f.name = 'disk'});
+$node->safe_psql('postgres', q{SELECT scd2.start()});
+wait_until($node, 'postgres', q{SELECT s.failures > 30 FROM scd2_internal.flow_state AS s JOIN scd2_internal.flow AS f USING (flow_id) WHERE f.name = 'disk'}, 'it is tried again after thirty failures');
+is($state->('disk'), 'running', '... and after that');
+
 # put right
 $as->('alice', 'ALTER TABLE "check" DROP CONSTRAINT check_v_check; DROP TRIGGER evil ON trigger; UPDATE is_full SET yes = false');
 $node->safe_psql('postgres', 'GRANT alice TO bob');
