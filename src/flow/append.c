@@ -212,7 +212,7 @@ void
 scd2_append_copy(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
-	bool		alone = scd2_has_target_for_itself(flow);
+	bool		alone = scd2_has_target_for_itself(flow, state->fresh);
 	Scd2Work   *work = scd2_work_begin(flow);
 
 	if (alone)

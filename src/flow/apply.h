@@ -14,7 +14,7 @@ extern void scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state);
 extern void scd2_delete_all(Scd2Flow *flow);
 extern void scd2_lock_source(Scd2Flow *flow);
 extern bool scd2_last_truncate_seen(Scd2Flow *flow, int64 version, Datum snapshot, int64 *truncate, TimestampTz *truncated_at);
-extern bool scd2_has_target_for_itself(Scd2Flow *flow);
+extern bool scd2_has_target_for_itself(Scd2Flow *flow, bool fresh);
 extern void scd2_forget_marks(Scd2Flow *flow);
 extern void scd2_empty_target(Scd2Flow *flow);
 

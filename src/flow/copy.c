@@ -335,18 +335,21 @@ begin_after_truncate(Scd2Flow *flow, Scd2FlowState *state, int64 version, Timest
 /* ---- event tables ---- */
 
 /*
- * A copy begins with an empty target, unless another flow's events are in it: in a full refresh the
- * first of them empties it.
+ * May the copy empty the target? Not of another flow's events; in a full refresh the first of them empties
+ * it. And a flow that never copied has put nothing there: what is in the target, or remembered of it, comes
+ * from flows that are gone.
  */
 bool
-scd2_has_target_for_itself(Scd2Flow *flow)
+scd2_has_target_for_itself(Scd2Flow *flow, bool fresh)
 {
-	Oid			types[] = {INT4OID, OIDOID};
-	Datum		args[] = {Int32GetDatum(flow->flow_id), ObjectIdGetDatum(flow->target)};
+	Oid			types[] = {INT4OID, OIDOID, BOOLOID, OIDOID};
+	Datum		args[] = {Int32GetDatum(flow->flow_id), ObjectIdGetDatum(flow->target), BoolGetDatum(fresh), ObjectIdGetDatum(flow->memory)};
 
 	if (SPI_execute_with_args("SELECT FROM scd2_internal.flow AS f JOIN scd2_internal.flow_state AS s USING (flow_id)"
-							  " WHERE f.target_relid = $2 AND f.flow_id <> $1 AND (s.rereads OR coalesce(s.failed_phase, s.phase) <> 'copy')",
-							  2, types, args, NULL, false, 1) != SPI_OK_SELECT)
+							  " WHERE f.target_relid = $2 AND f.flow_id <> $1 AND (s.rereads OR coalesce(s.failed_phase, s.phase) <> 'copy')"
+							  " UNION ALL SELECT FROM scd2_internal.mark AS m WHERE $3 AND m.target_relid = $2"
+							  " UNION ALL SELECT WHERE $3 AND (scd2_internal.has_rows($2) OR $4 <> 0 AND scd2_internal.has_rows($4))",
+							  4, types, args, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look for other flows");
 	return SPI_processed == 0;
 }
@@ -488,7 +491,7 @@ copy_events(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	int64		captured = (int64) pg_atomic_read_u64(&scd2_my_database()->version);
-	bool		alone = !state->rereads && scd2_has_target_for_itself(flow);
+	bool		alone = !state->rereads && scd2_has_target_for_itself(flow, state->fresh);
 	RowsFate	fate = ROWS_STAYED;
 	Scd2Work   *work;
 	Datum		args[4];
@@ -549,7 +552,7 @@ copy_changes(Scd2Flow *flow, Scd2FlowState *state)
 {
 	TimestampTz started = GetCurrentTimestamp();
 	bool		from_past = state->fresh && flow->starting_version >= 0;
-	bool		alone = scd2_has_target_for_itself(flow);
+	bool		alone = scd2_has_target_for_itself(flow, state->fresh);
 	TimestampTz enabled = from_past ? enabled_at(flow) : 0;
 	int64		truncate;
 	TimestampTz truncated_at;
@@ -620,9 +623,10 @@ scd2_first_copy(Scd2Flow *flow, Scd2FlowState *state)
 		state->begin_timestamp = version_timestamp(flow, flow->starting_version, enabled);
 	}
 	scd2_lock_source(flow);
-	for (;;)
+	for (bool again = !state->fresh;; again = true)
 	{
-		scd2_delete_all(flow);
+		if (again)
+			scd2_delete_all(flow);
 		work->inserted = 0;
 		snapshot_text = copy_under_snapshot(work, state->begin_timestamp);
 		(void) wait_for_capture(flow);

@@ -424,7 +424,7 @@ static SnapshotCounts
 take_snapshot(Scd2Flow *flow, Scd2FlowState *state, const SnapshotRequest *request)
 {
 	TimestampTz started = GetCurrentTimestamp();
-	bool		alone = request->refresh && scd2_has_target_for_itself(flow);
+	bool		alone = request->refresh && scd2_has_target_for_itself(flow, state->fresh);
 	Datum		horizon = (Datum) 0;
 	bool		below = !request->refresh && is_below_horizon(flow, request->version, &horizon);	/* (A full refresh makes one set of all.) */
 	TakenSnapshot s = {.flow = flow, .request = request};
