@@ -5,18 +5,25 @@
  * The server's event trigger says that and why a table is rewritten, not for which columns; the
  * statement does. A USING that only names the type is none: the server would do the same without it
  * (layout.c knows which conversions can be followed).
+ *
+ * A USING that gives other values of the type that the column has is a way of writing. Which these are has to
+ * be known before the statement runs: afterwards nothing tells the former type.
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_type.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
+#include "feed/rewrite.h"
 #include "identity.h"
 
 PG_FUNCTION_INFO_V1(scd2_on_table_rewrite);
@@ -88,6 +95,79 @@ given_columns(Node *statement)
 	return names.len > 0 ? names.data : NULL;
 }
 
+static char *written_columns = NULL;	/* those that the statement at hand writes; NULL: none */
+
+static bool
+keeps_type(Oid relid, const AlterTableCmd *cmd)
+{
+	AttrNumber	attnum = get_attnum(relid, cmd->name);
+	TypeName   *wanted = ((ColumnDef *) cmd->def)->typeName;
+	Oid			type;
+	Oid			wanted_type;
+	int32		typmod;
+	int32		wanted_typmod;
+	Oid			collation;
+
+	if (attnum == InvalidAttrNumber || !OidIsValid(LookupTypeNameOid(NULL, wanted, true)))
+		return false;
+	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
+	typenameTypeIdAndMod(NULL, wanted, &wanted_type, &wanted_typmod);
+	return type == wanted_type && typmod == wanted_typmod;
+}
+
+/* The relation is looked for only if there is such a column: most statements cost a comparison. */
+static char *
+columns_written(Node *statement)
+{
+	StringInfoData names = {0};
+	Oid			relid = InvalidOid;
+	ListCell   *lc;
+
+	if (!IsA(statement, AlterTableStmt))
+		return NULL;
+	foreach(lc, ((AlterTableStmt *) statement)->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype != AT_AlterColumnType || given_column(cmd) == NULL)
+			continue;
+		if (!OidIsValid(relid))
+			relid = RangeVarGetRelid(((AlterTableStmt *) statement)->relation, NoLock, true);
+		if (!OidIsValid(relid) || !keeps_type(relid, cmd))
+			continue;
+		if (names.data == NULL)
+			initStringInfo(&names);
+		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "", cmd->name);
+	}
+	return names.data;
+}
+
+/* A utility statement begins. What has to be given to scd2_rewrite_end(), whether it fails or not. */
+char *
+scd2_rewrite_begin(Node *statement)
+{
+	char	   *outer = written_columns;
+
+	written_columns = columns_written(statement);
+	return outer;
+}
+
+void
+scd2_rewrite_end(char *outer)
+{
+	written_columns = outer;
+}
+
+static void
+refuse_written(Datum relid)
+{
+	Oid			types[] = {OIDOID, TEXTOID};
+	Datum		values[] = {relid, CStringGetTextDatum(written_columns)};
+
+	if (SPI_execute_with_args("SELECT scd2_internal.refuse_given_values($1, $2)", 2, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not call scd2_internal.refuse_given_values()");
+}
+
 /* Event trigger, table_rewrite. */
 Datum
 scd2_on_table_rewrite(PG_FUNCTION_ARGS)
@@ -106,6 +186,8 @@ scd2_on_table_rewrite(PG_FUNCTION_ARGS)
 	values[2] = columns ? CStringGetTextDatum(columns) : (Datum) 0;
 	scd2_become(BOOTSTRAP_SUPERUSERID, &self);
 	SPI_connect();
+	if (written_columns != NULL)
+		refuse_written(values[0]);
 	if (SPI_execute_with_args("SELECT scd2_internal.table_rewritten($1, $2, $3)", 3, types, values, columns ? "   " : "  n", false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not call scd2_internal.table_rewritten()");
 	SPI_finish();

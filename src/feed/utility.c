@@ -4,6 +4,7 @@
  *
  *   partitions       rows that come and go with them (partitions.c)
  *   feeds            what must not stand on them (bare.c)
+ *   ALTER TABLE      columns that it writes (rewrite.c)
  *   CLUSTER          rows that lie elsewhere (disorder.c)
  *   REASSIGN OWNED   feeds and targets follow their sources (51_follow_relations.sql); before 17 it fires no event trigger
  *
@@ -22,6 +23,7 @@
 #include "feed/bare.h"
 #include "feed/disorder.h"
 #include "feed/partitions.h"
+#include "feed/rewrite.h"
 #include "feed/utility.h"
 #include "identity.h"
 #include "worker/marks.h"
@@ -62,12 +64,14 @@ run(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
 	bool		outer;
+	char	   *outer_columns;
 
 	if (context == PROCESS_UTILITY_SUBCOMMAND || IsA(pstmt->utilityStmt, VariableSetStmt))
 	{
 		run_statement(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 		return;
 	}
+	outer_columns = scd2_rewrite_begin(pstmt->utilityStmt);
 	outer = scd2_begin_statement();
 	PG_TRY();
 	{
@@ -76,6 +80,7 @@ run(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	PG_FINALLY();
 	{
 		scd2_end_statement(outer);
+		scd2_rewrite_end(outer_columns);
 	}
 	PG_END_TRY();
 }

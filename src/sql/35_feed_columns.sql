@@ -212,7 +212,8 @@ ALTER EVENT TRIGGER scd2_on_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER scd2_on_drop IS 'Columns and partitions of captured tables that go with something else';
 
 -- Called by the trigger of src/feed/rewrite.c, before the table is rewritten.
--- A statement that gives rows other values writes them, as UPDATE does, which the guard refuses.
+-- A statement that gives rows other values of the same type writes them, as UPDATE does, which the guard refuses. (Another
+-- type stops the flow, or is what lets it go on.)
 CREATE FUNCTION scd2_internal.refuse_given_values(relation oid, columns text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -234,9 +235,6 @@ DECLARE
     f scd2_internal.feed := scd2_internal.feed_above(relation);
 BEGIN
     -- 2: values for a new column, or of an expression; 4: another type.
-    IF reason & 4 > 0 AND given_values IS NOT NULL THEN
-        PERFORM scd2_internal.refuse_given_values(relation, given_values);
-    END IF;
     IF f.feed_id IS NULL OR NOT (reason & 2 > 0 OR reason & 4 > 0 AND given_values IS NOT NULL) OR NOT scd2_internal.has_rows(relation) THEN
         RETURN;
     END IF;
@@ -244,7 +242,7 @@ BEGIN
             relation::regclass, coalesce(given_values, '(a generated one)')));
 END $$;
 COMMENT ON FUNCTION scd2_internal.table_rewritten(oid, integer, text) IS
-    'Declares a gap, to be repaired, where a rewrite gives rows values that cannot be known: a default that is not constant, USING, a stored generated column. Errors: 55000 the rows are those of a feed or a target';
+    'Declares a gap, to be repaired, where a rewrite gives rows values that cannot be known: a default that is not constant, USING, a stored generated column';
 
 CREATE FUNCTION scd2_internal.on_table_rewrite() RETURNS event_trigger AS 'MODULE_PATHNAME', 'scd2_on_table_rewrite' LANGUAGE C;
 COMMENT ON FUNCTION scd2_internal.on_table_rewrite() IS 'Finds out which columns get values of their own, and calls table_rewritten()';

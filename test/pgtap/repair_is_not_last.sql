@@ -17,8 +17,8 @@ SET pg_scd2.allow_target_writes = on;
 INSERT INTO t_changes (_change_type, _commit_version, _commit_timestamp, _change_ordinal, _xid, id, v)
     SELECT _change_type, _commit_version, _commit_timestamp, 2, _xid, 2, v FROM t_changes WHERE _commit_version = :last - 2;
 SELECT l.leaf FROM scd2_internal.feed f, scd2_internal.feed_leaves(f.feed_relid) l \gset
-SELECT is(version, :last - 2::bigint, 'the last row is of the repair') FROM scd2_internal.last_row(:leaf, 0);
-SELECT is((version, at), (SELECT (_commit_version, _commit_timestamp) FROM t_changes WHERE _commit_version = :last LIMIT 1), 'the last change is not')
-    FROM scd2_internal.last_row(:leaf, :last - 2);
+SELECT is((SELECT _commit_version FROM t_changes ORDER BY ctid DESC LIMIT 1), :last - 2::bigint, 'the last row is of the repair');
+SELECT is((version, at), (SELECT (_commit_version, _commit_timestamp) FROM t_changes WHERE _commit_version = :last LIMIT 1), 'the newest change is not')
+    FROM scd2_internal.newest_change(:leaf, 'infinity', false);
 SELECT is(held_by, format('reader "r" at version %s', :last - 1), 'a reader holds it') FROM scd2.vacuum_feed('t', '0', dry_run => true);
 SELECT * FROM finish();
