@@ -3,7 +3,7 @@
 #   make, make install     for the server of PG_CONFIG (default: pg_config)
 #   make demo              the story of a customers table on a throwaway server
 #   make check             every test on throwaway servers; SUITES="regress tap" and TESTS="names" choose among them
-#   make check-long        tests that take minutes: load beside captured tables, many tables
+#   make check-long        tests that take minutes: load beside captured tables, roles that do what they can think of
 #   make check-assert      the same on a server with assertions, then some of it under valgrind and sanitizers: test/assert
 #   make installcheck      the regression tests on a running server that has the extension installed and preloaded
 #   make fuzz              the timeline engine against its definition, until stopped
