@@ -54,6 +54,8 @@ sql(q{
         INSERT INTO consumed SELECT * FROM scd2.read_changes('consumer', NULL::t_changes, versions);
         PERFORM scd2.advance_reader('consumer');
     END $$});
+# What is polled is kept for it, however slow the machine is.
+sql(q{SELECT scd2.create_reader('poller', 't', 0)});
 my $begun = sql('SELECT now()');
 my $writer = start_writer($node, 'postgres', 3);
 my %answers;
@@ -61,9 +63,11 @@ my $rounds = 0;
 while ($rounds++ < 200 && ($rounds < 40 || sql("SELECT $EARLIEST") < 500 || !$answers{gone}))
 {
     sql('SELECT poll()');
+    sql(q{SELECT scd2.advance_reader('poller', u.version) FROM polled_upto u WHERE u.version > (SELECT version FROM scd2.readers WHERE name = 'poller')});
     sql('SELECT consume(' . ($rounds % 3 ? 'NULL' : '20') . ')');
     $answers{$_}++ for split /\n/, sql('SELECT read_near_the_edge() FROM generate_series(1, 3)');
 }
+sql(q{SELECT scd2.drop_reader('poller')});
 ok($answers{read}, 'ranges were read');
 ok($answers{gone}, 'some were removed before they could be read: an error');
 is(sql('SELECT count(*) FROM reads r WHERE rows <> (SELECT count(*) FROM polled p WHERE p._commit_version BETWEEN r.first AND r.last)'), '0', 'what was read was whole');
